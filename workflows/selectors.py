@@ -4,15 +4,18 @@ A page reads one row more than its limit instead of counting. Large columns (the
 in the database unless they are the answer.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import Count, Exists, F, Func, OuterRef, Q, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from pools.selectors import Caller
 from scheduling.errors import NotFound
@@ -316,12 +319,16 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
 
 def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
-    """The same, without the nodes that its attempt avoids."""
-    rows = _tries_of_attempt(row).values_list("latest", "spec", *_TRY_COLUMNS)
+    """The same, without the nodes that its attempt avoids.
+
+    Specs are read as text: tasks of one entry share one placement, and only one spec at a time is a dict.
+    """
+    rows = _tries_of_attempt(row).values_list("latest", Cast("spec", TextField()), *_TRY_COLUMNS)
+    placement_of = cache(lambda spec: TaskPlacement.from_json(json.loads(spec)))
     tries = [
         (
             latest,
-            TaskTry(placement=TaskPlacement.from_json(spec), **dict(zip(_TRY_COLUMNS, entries, strict=True))),
+            TaskTry(placement=placement_of(spec), **dict(zip(_TRY_COLUMNS, entries, strict=True))),
         )
         for latest, spec, *entries in rows
     ]

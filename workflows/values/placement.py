@@ -16,6 +16,7 @@ Requirements are those in force: a task group's own topology is written into eac
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, cached_property
+from sys import intern
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -243,9 +244,7 @@ class TaskPlacement:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TaskPlacement":
         """Read a row's spec. Raises ValueError for a value this release does not know."""
-        read: dict[str, Any] = {
-            key: tuple(entry) if isinstance(entry, list) else entry for key, entry in value.items()
-        }
+        read: dict[str, Any] = {key: _shared(entry) for key, entry in value.items()}
         read["files"] = tuple(_read(File, file) for file in read.get("files", ()))
         read["requirements"] = requirements_from_json(read.get("requirements"))
         if counted := read.get("counted"):
@@ -413,6 +412,15 @@ _TERMS = frozenset(each.name for each in fields(SchedulingTerms))
 def requirements_from_json(entries: Iterable[Mapping[str, Any]] | None) -> tuple[Requirement, ...]:
     """The requirements of a frozen task. Raises ValueError for one that this release does not know."""
     return tuple(_read(Requirement, entry) for entry in entries or ())
+
+
+def _shared(entry: Any) -> Any:
+    """A value of JSON, whose texts are one object wherever they are equal: gangs repeat them in each task."""
+    if isinstance(entry, str):
+        return intern(entry)
+    if isinstance(entry, list):
+        return tuple(map(_shared, entry))
+    return {intern(key): _shared(each) for key, each in entry.items()} if isinstance(entry, dict) else entry
 
 
 def _read(kind: Callable[..., T], value: Mapping[str, Any]) -> T:

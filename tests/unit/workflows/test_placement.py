@@ -52,6 +52,13 @@ def test_the_placement_of_a_task_survives_its_json(value):
     assert TaskPlacement.from_json(json.loads(json.dumps(value.to_json()))) == value
 
 
+def test_equal_texts_of_two_tasks_are_one_object():
+    text = json.dumps(replace(TASK, args=("--rank", "1"), environment={"RUN": "nightly"}).to_json())
+    tasks = [TaskPlacement.from_json(json.loads(text)) for _ in range(2)]
+    texts = [(p.image, *p.command, *p.args, *p.environment, *p.environment.values()) for p in tasks]
+    assert all(first is second for first, second in zip(*texts, strict=True))
+
+
 @pytest.mark.parametrize(
     ("group", "task", "want"),
     [
