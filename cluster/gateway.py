@@ -142,7 +142,7 @@ class ClusterGateway:
         while True:
             page_query = query | {"limit": str(PAGE)} | ({"continue": token} if token else {})
             page = self._json(read(page_query))
-            for item in page.get("items") or ():
+            for item in page.pop("items", None) or ():  # the next page comes when this one is gone
                 item |= {"apiVersion": kind.api_version, "kind": kind.name}  # which some lists leave out
                 items.append(reduce(item))
             token = page["metadata"].get("continue") or ""
