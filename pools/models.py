@@ -154,7 +154,7 @@ class ClusterLease(models.Model):
 class Node(models.Model):
     """A node as last observed."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes", db_index=False)
     name = models.CharField(max_length=253)
     uid = models.CharField(max_length=64)
     labels = models.JSONField(default=dict)
@@ -199,7 +199,9 @@ class Node(models.Model):
 class NodeFailure(models.Model):
     """A node that failed a task group: what suspicion rests on. Older ones than its window are deleted."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="node_failures")
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.CASCADE, related_name="node_failures", db_index=False
+    )
     node = models.CharField(max_length=253)
     group_uuid = models.UUIDField()
     username = models.CharField(max_length=150)
@@ -220,7 +222,7 @@ class NodeFailure(models.Model):
 class SuspectNode(models.Model):
     """A node on which groups of several users were lost lately (``scheduling.nodes.suspects``)."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="suspects")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="suspects", db_index=False)
     node = models.CharField(max_length=253)
     since = models.DateTimeField(help_text="When it became suspect.")
     until = models.DateTimeField(help_text="When it is trusted again, unless it fails again.")
@@ -245,7 +247,9 @@ class ForeignUsage(models.Model):
     of first. Rows mean nothing while ``Cluster.completeness`` does not say that all are known.
     """
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="foreign_usage")
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.CASCADE, related_name="foreign_usage", db_index=False
+    )
     node = models.CharField(max_length=253)
     gpu = models.BigIntegerField()
     cpu = models.BigIntegerField(help_text="Thousandths of a core.")
@@ -280,7 +284,9 @@ class ObservedResource(models.Model):
     that all of their kind were listed.
     """
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="objects_observed")
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.CASCADE, related_name="objects_observed", db_index=False
+    )
     resource = models.CharField(max_length=316)
     name = models.CharField(max_length=317)
     uid = models.CharField(max_length=64, blank=True, default="", db_default="")
@@ -602,7 +608,7 @@ class Pool(models.Model):
 class Platform(models.Model):
     """A kind of hardware inside a pool; adds to its pool's node selection."""
 
-    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="platforms")
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="platforms", db_index=False)
     name = models.CharField(max_length=63, validators=[config_name])
     description = models.TextField(blank=True, default="")
     node_selector = models.JSONField(default=dict, blank=True)
@@ -646,7 +652,7 @@ class Platform(models.Model):
 class TopologyKey(models.Model):
     """One level of a pool's hierarchy; ``position`` 0 is the broadest (zone before rack)."""
 
-    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="topology_keys")
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="topology_keys", db_index=False)
     position = models.PositiveIntegerField(db_index=True)
     key = models.CharField(max_length=63, help_text="Name users write in a workflow, e.g. rack.")
     label = models.CharField(max_length=316, help_text="Node label that carries the domain's name.")

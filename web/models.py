@@ -86,7 +86,7 @@ class Role(models.Model):
 class RoleAssignment(models.Model):
     """A user holds a role, by its name: built-in roles and those of the convention have no row."""
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="role_assignments")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="role_assignments", db_index=False)
     role = models.CharField(max_length=ROLE_NAME_LENGTH, validators=[_role_name])
 
     class Meta:

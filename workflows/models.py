@@ -129,8 +129,8 @@ class TaskGroup(models.Model):
     """
 
     uuid = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="groups")
-    backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="task_groups")
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="groups", db_index=False)
+    backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="task_groups", db_index=False)
     position = models.PositiveIntegerField(
         help_text="Place among the workflow's groups, in the user's order."
     )
@@ -334,7 +334,7 @@ class Attempt(models.Model):
     concluded (``pools.values.recovery``). ``nodes`` are those its tasks had.
     """
 
-    group = models.ForeignKey(TaskGroup, on_delete=models.CASCADE, related_name="attempts")
+    group = models.ForeignKey(TaskGroup, on_delete=models.CASCADE, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
     status = models.CharField(max_length=32, choices=TaskStatus)
     loss = models.CharField(max_length=16)
@@ -366,7 +366,7 @@ class Task(models.Model):
         UNREAD = "unread"
         DROPPED = "dropped"
 
-    group = models.ForeignKey(TaskGroup, on_delete=models.CASCADE, related_name="tasks")
+    group = models.ForeignKey(TaskGroup, on_delete=models.CASCADE, related_name="tasks", db_index=False)
     task_uuid = models.UUIDField(default=uuid.uuid4)
     position = models.PositiveIntegerField(help_text="Place in its group, in the user's order.")
     name = models.CharField(max_length=64)
@@ -477,7 +477,7 @@ class Event(models.Model):
     ``dedupe`` makes a repeated event harmless: the cluster's event uid and count, or the name of the step.
     """
 
-    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="events")
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="events", db_index=False)
     group = models.ForeignKey(TaskGroup, null=True, on_delete=models.CASCADE, related_name="events")
     task_name = models.CharField(max_length=64, blank=True, default="")
     retry_id = models.PositiveIntegerField(null=True)
@@ -548,7 +548,7 @@ class NewsItem(models.Model):
 class ObservedPod(models.Model):
     """A pod of a task group as last observed; see ``workflows.values.observation`` for ``digest``."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="pods")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="pods", db_index=False)
     namespace = models.CharField(max_length=63)
     name = models.CharField(max_length=253)
     uid = models.CharField(max_length=64)
@@ -583,7 +583,9 @@ class ObservedPod(models.Model):
 class ObservedObject(models.Model):
     """Another object of a task group as last observed; ``digest`` has its status."""
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="objects_seen")
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.CASCADE, related_name="objects_seen", db_index=False
+    )
     kind = models.CharField(max_length=63)
     namespace = models.CharField(max_length=63, blank=True, default="")
     name = models.CharField(max_length=253)
@@ -624,7 +626,7 @@ class ObservedGang(models.Model):
     mean nothing while ``Cluster.completeness`` does not say that all are known.
     """
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="gangs")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="gangs", db_index=False)
     resource = models.CharField(max_length=316)
     namespace = models.CharField(max_length=63)
     name = models.CharField(max_length=253)

@@ -172,7 +172,7 @@ class Migration(migrations.Migration):
                 ('reading', models.JSONField(default=dict)),
                 ('resource_version', models.CharField(blank=True, db_default='', default='', max_length=64)),
                 ('seen_at', models.DateTimeField()),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='objects_observed', to='pools.cluster')),
+                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='objects_observed', to='pools.cluster')),
             ],
             options={
                 'indexes': [models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('node', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slice_nodes'), models.Index(models.F('cluster'), django.db.models.fields.json.KeyTextTransform('pool', 'reading'), condition=models.Q(('resource', 'resourceslices.resource.k8s.io')), name='observedresource_slice_pools')],
@@ -190,7 +190,7 @@ class Migration(migrations.Migration):
                 ('storage', models.BigIntegerField(help_text='Bytes.')),
                 ('pods', models.BigIntegerField()),
                 ('seen_at', models.DateTimeField()),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='foreign_usage', to='pools.cluster')),
+                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='foreign_usage', to='pools.cluster')),
                 ('shares', models.TextField(db_default='[]', default='[]', help_text='JSON: namespace, by what they may be preempted, amounts; of those that use most.')),
             ],
             options={
@@ -209,7 +209,7 @@ class Migration(migrations.Migration):
                 ('unschedulable', models.BooleanField(default=False)),
                 ('ready', models.BooleanField(default=False)),
                 ('seen_at', models.DateTimeField()),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='nodes', to='pools.cluster')),
+                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='nodes', to='pools.cluster')),
                 ('resource_version', models.CharField(blank=True, db_default='', default='', max_length=64)),
                 ('conditions', models.JSONField(db_default=[], default=list, help_text='type, status, reason and since of each; empty: not known.')),
                 ('channel_since', models.DateTimeField(help_text='Since when it does or does not; null: not known.', null=True)),
@@ -232,7 +232,7 @@ class Migration(migrations.Migration):
                 ('username', models.CharField(max_length=150)),
                 ('fault', models.CharField(help_text='node_lost, start_error or nvlink_fault.', max_length=16)),
                 ('at', models.DateTimeField()),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='node_failures', to='pools.cluster')),
+                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='node_failures', to='pools.cluster')),
             ],
             options={
                 'constraints': [models.UniqueConstraint(fields=('cluster', 'node', 'group_uuid', 'fault'), name='nodefailure_once_per_group')],
@@ -248,7 +248,7 @@ class Migration(migrations.Migration):
                 ('groups', models.PositiveIntegerField()),
                 ('users', models.PositiveIntegerField()),
                 ('faults', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=16), size=None)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='suspects', to='pools.cluster')),
+                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='suspects', to='pools.cluster')),
             ],
             options={
                 'ordering': ['cluster_id', 'since', 'node'],
@@ -320,7 +320,7 @@ class Migration(migrations.Migration):
                 ('privileged_allowed', models.BooleanField(default=False)),
                 ('allowed_mounts', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=1024), blank=True, default=list, size=None)),
                 ('default_mounts', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=1024), blank=True, default=list, size=None)),
-                ('pool', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='platforms', to='pools.pool')),
+                ('pool', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='platforms', to='pools.pool')),
                 ('applied_template', models.JSONField(db_default={}, default=dict, editable=False, help_text="What its and its pool's templates make.")),
                 ('default_variables', models.JSONField(blank=True, db_default={}, default=dict, help_text="Go over the pool's defaults.")),
                 ('override_pod_template', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=63), blank=True, db_default=[], default=list, help_text="Pod templates laid over the pool's, in this order.", size=None)),
@@ -339,7 +339,7 @@ class Migration(migrations.Migration):
                 ('position', models.PositiveIntegerField(db_index=True)),
                 ('key', models.CharField(help_text='Name users write in a workflow, e.g. rack.', max_length=63)),
                 ('label', models.CharField(help_text="Node label that carries the domain's name.", max_length=316)),
-                ('pool', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='topology_keys', to='pools.pool')),
+                ('pool', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='topology_keys', to='pools.pool')),
             ],
             options={
                 'ordering': ['pool_id', 'position'],

@@ -85,7 +85,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('role', models.CharField(max_length=128, validators=[django.core.validators.RegexValidator('^(?:[a-zA-Z]([a-zA-Z0-9_.-]*[a-zA-Z0-9])?)\\Z', 'A letter, then letters, digits, dots, dashes and underscores, the last a letter or a digit.')])),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='role_assignments', to=settings.AUTH_USER_MODEL)),
+                ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='role_assignments', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'ordering': ['user_id', 'role'],

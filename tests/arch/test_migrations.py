@@ -6,6 +6,7 @@ Those that came after a release run under its code: see ``tests.arch.migration_r
 from io import StringIO
 
 import pytest
+from django.apps import apps
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.core.management import call_command
 from django.db import connection, migrations, models
@@ -25,6 +26,25 @@ def test_every_model_change_has_its_migration():
     out = StringIO()
     call_command("makemigrations", "--check", "--dry-run", stdout=out)
     assert "No changes detected" in out.getvalue()
+
+
+_REPEATED = """
+    SELECT less.indexrelid::regclass::text
+      FROM pg_index AS less JOIN pg_index AS more ON more.indrelid = less.indrelid
+     WHERE less.indrelid::regclass::text = ANY(%s) AND less.indexrelid <> more.indexrelid
+       AND NOT less.indisunique AND less.indexprs IS NULL AND less.indpred IS NULL AND more.indpred IS NULL
+       AND starts_with(more.indkey::text || ' ', less.indkey::text || ' ')
+       AND starts_with(more.indclass::text || ' ', less.indclass::text || ' ')
+"""
+
+
+@pytest.mark.django_db
+def test_no_index_is_the_beginning_of_another():
+    """Each is written with every row, and weighed for every statement."""
+    tables = [model._meta.db_table for app in RELEASED for model in apps.get_app_config(app).get_models()]
+    with connection.cursor() as cursor:
+        cursor.execute(_REPEATED, [tables])
+        assert cursor.fetchall() == []
 
 
 @pytest.mark.parametrize("app", APPS)
