@@ -21,7 +21,7 @@ from scheduling.nodes.devices import CLASSES, NOT_SERVED
 from scheduling.topology.levels import Level
 from tests.builders.completeness import note_lists
 from tests.builders.terms import changed
-from workflows.models import Task, TaskGroup, Workflow
+from workflows.models import NameCounter, Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, TaskPlacement
 
 ZONE = Level("zone", "topology.kubernetes.io/zone")
@@ -144,9 +144,12 @@ class PoolFactory(DjangoModelFactory):
 
 
 class WorkflowFactory(DjangoModelFactory):
+    """A workflow; its number is taken, as that of a submission is."""
+
     class Meta:
         model = Workflow
         exclude = ("pool",)
+        skip_postgeneration_save = True
 
     pool = factory.SubFactory(PoolFactory)
     base_name = "train"
@@ -159,6 +162,13 @@ class WorkflowFactory(DjangoModelFactory):
     spec = "workflow:\n  name: train\n"
     exec_timeout = 3600.0
     queue_timeout = 3600.0
+
+    @factory.post_generation
+    def counter(self, create, extracted, **kwargs):
+        if create:
+            row = NameCounter.objects.filter(pk=self.base_name).first()
+            last = max(self.number, row.last if row else 0)
+            NameCounter.objects.update_or_create(base_name=self.base_name, defaults={"last": last})
 
 
 def placement_of(workflow, pool, **changes):

@@ -32,8 +32,8 @@ class Cost:
 
 
 STEPS: Mapping[str, Cost] = {
-    "submission of 4 tasks": Cost(sql=25, messages=1),
-    "submission of 512 tasks": Cost(sql=25, messages=1),
+    "submission of 4 tasks": Cost(sql=24, messages=1),
+    "submission of 512 tasks": Cost(sql=24, messages=1),
     "observer writes the end of 1 pod": Cost(sql=7, calls=0, messages=1),
     "observer writes the end of 50 pods": Cost(sql=7, calls=0, messages=1),
     "reconcile of 1 end in a gang of 10": Cost(sql=18, calls=0, messages=0),

@@ -107,11 +107,7 @@ class Workflow(models.Model):
 
 
 class NameCounter(models.Model):
-    """The last number given to a workflow of a base name; it stays when its workflows are removed.
-
-    A name without a row counts from the highest number among its workflows; the next submission, and whoever
-    removes a workflow, writes the row first. So no migration has to read all workflows.
-    """
+    """The last number given to a workflow of a base name; it stays when its workflows are removed."""
 
     base_name = models.CharField(max_length=64, primary_key=True)
     last = models.PositiveIntegerField()

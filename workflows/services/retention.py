@@ -37,7 +37,6 @@ from pools.models import Pool
 from web.models import PersonalToken
 from workflows.lifecycle.statuses import WORKFLOW_LIVE, WORKFLOW_TERMINAL, quoted
 from workflows.metrics import ROWS_REMOVED
-from workflows.services.numbers import keep_numbers
 
 SWEEP_SECONDS = 15.0
 LOCK_SECONDS = 0.5
@@ -59,7 +58,7 @@ _FIRST_POOL = """
      ORDER BY pool_name LIMIT 1
 """
 _CANDIDATES = f"""
-    SELECT w.uuid, w.base_name FROM workflows_workflow w WHERE w.pool_name = %(pool)s AND {_ENDED}
+    SELECT w.uuid FROM workflows_workflow w WHERE w.pool_name = %(pool)s AND {_ENDED}
      ORDER BY w.end_time LIMIT {WORKFLOWS} FOR UPDATE OF w SKIP LOCKED
 """  # noqa: S608 -- constants
 _LOCKED = f"""
@@ -206,7 +205,6 @@ def _remove_batch(pool: str, seconds: float, removed: Removed, until: float) -> 
     if not rows:
         return False
     workflows = [row[0] for row in rows]
-    keep_numbers(row[1] for row in rows)
     groups = [row[0] for row in _select(_GROUPS_OF, workflows=workflows)]
     for kind, statement in (("events", _SOME_EVENTS), ("tasks", _SOME_TASKS)):
         count = ROWS

@@ -1,6 +1,6 @@
 """The rows of an accepted workflow, all written in one transaction; then its groups are enqueued.
 
-The number is taken under a lock on the base name (``numbers``), so no two submissions get the same number.
+The number's counter is locked until the commit (``numbers``), so no two submissions get the same number.
 Pool and backend are locked in share mode until the commit, in the state that the checks have read, so no
 workflow is accepted under a configuration that is not in force any more.
 """

@@ -1,10 +1,10 @@
-"""A number is given once: also after its workflow was removed, and beside a release without counters."""
+"""A number is given once, also after its workflow was removed."""
 
 import pytest
 from django.contrib.auth.models import User
 
 from tests.builders.submissions import at_once, submission_request
-from tests.factories import PoolFactory, WorkflowFactory
+from tests.factories import PoolFactory
 from workflows.models import Workflow
 from workflows.submission import submit as submission
 
@@ -26,17 +26,6 @@ def test_the_number_of_a_removed_workflow_is_not_given_again(ann):
     assert submission.submit(submission_request(ann))["name"] == "train-1"
     Workflow.objects.all().delete()
     assert submission.submit(submission_request(ann))["name"] == "train-2"
-
-
-def test_a_name_from_before_the_counters_goes_on_from_its_highest_number(ann):
-    WorkflowFactory(base_name="train", number=7)
-    assert submission.submit(submission_request(ann))["name"] == "train-8"
-
-
-def test_a_release_without_counters_beside_this_one_makes_no_number_twice(ann):
-    submission.submit(submission_request(ann))
-    WorkflowFactory(base_name="train", number=2)
-    assert submission.submit(submission_request(ann))["name"] == "train-3"
 
 
 def test_numbers_are_given_once_while_workflows_are_removed_at_the_same_moment(ann):
