@@ -252,10 +252,36 @@ class _Builder:
         return ParsedDocument(self._document.value[0], root, self._children, respellings)
 
     def take_all(self, events: Iterable[Any]) -> None:
-        """Assemble events; nearly all the time of a long text is spent in here, event by event."""
-        handlers = self._handlers
+        """Assemble events; nearly all the time of a long text is spent in here, event by event.
+
+        What most events are, a short word without anything special, is assembled right here.
+        """
+        handlers, stack, words = self._handlers, self._stack, self._scalars.words
+        scalar, most_values, most_entries = yaml.ScalarEvent, self._most_values, self._most_entries
         for event in events:
-            if handler := handlers.get(type(event)):
+            kind, top = type(event), stack[-1]
+            if kind is scalar and event.tag is None and not event.anchor and top.count < most_values:
+                text = event.value
+                if len(text) >= LONG_TEXT or "\0" in text:
+                    pass
+                elif top.wants_key:
+                    if text != "<<" and text not in top.places:
+                        top.places[text] = event.start_mark
+                        top.key, top.wants_key = text, False
+                        top.count += 1
+                        continue
+                elif ((word := words.get(text)) or not event.implicit[0]) and len(top.value) < most_entries:
+                    if not top.is_mapping:
+                        top.places[len(top.value)] = event.start_mark
+                        top.value.append(word or text)
+                        top.count += 1
+                        continue
+                    if not top.merging:
+                        top.value[top.key] = word or text
+                        top.wants_key = True
+                        top.count += 1
+                        continue
+            if handler := handlers.get(kind):
                 handler(self, event)
 
     def _start_document(self, event: Any) -> None:
@@ -394,6 +420,8 @@ class _Scalars:
         self._resolver: Any = yaml.resolver.Resolver()  # its stubs carry no annotations
         self._constructor = yaml.constructor.SafeConstructor()
         self._cache: dict[tuple[str, str | None], tuple[Any, str | None]] = {}
+        self.words: dict[str, str] = {}
+        """Plain texts that stand for themselves, each as one object wherever it is written."""
 
     def read(self, event: Any, *, as_key: bool) -> tuple[Any, str | None]:
         """The value and its tag; the tag is None if the written one is not accepted."""
@@ -407,6 +435,8 @@ class _Scalars:
         scalar = self._cache.get((text, tag))
         if scalar is None:
             scalar = self._cache[text, tag] = self._read(text, tag)
+            if scalar[1] is _STR and tag is None:
+                self.words[text] = text
         return scalar
 
     def _read(self, text: str, written: str | None) -> tuple[Any, str | None]:
