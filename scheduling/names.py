@@ -46,13 +46,13 @@ MAX_CREDENTIAL = 200
 USER_PREFIX = "user-"
 """Begins the name of every Secret that is one user's; no pool may share such a one."""
 
+_as_json = json.JSONEncoder(separators=(",", ":")).encode  # ``json.dumps`` would make one for each call
 _HASHED = re.compile(r".*-[0-9a-f]{10}")
 
 
 def digest(*parts: object, length: int) -> str:
     """Hex digits for these parts; they are hashed as JSON, so ``a-b, c`` differs from ``a, b-c``."""
-    text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return hashlib.sha256(_as_json(parts).encode()).hexdigest()[:length]
 
 
 def pod_group(group: UUID) -> str:

@@ -64,6 +64,7 @@ SETS_OMITTED_ANNOTATION = "osmo.topology_sets_omitted"
 MAX_SETS_ANNOTATION = 32 * 1024
 """Bytes of the user's words kept on a pod group; Kubernetes allows 256 KiB for all annotations."""
 
+_as_written = json.JSONEncoder(ensure_ascii=False).encode  # ``json.dumps`` would make one for each call
 _UNLIMITED: Mapping[str, float] = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
@@ -265,7 +266,7 @@ def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:
     entries: list[str] = []
     room = MAX_SETS_ANNOTATION - 2
     for subgroup in subgroups:
-        entry = f"{json.dumps(subgroup.name)}: {json.dumps(subgroup.path, ensure_ascii=False)}"
+        entry = f"{json.dumps(subgroup.name)}: {_as_written(subgroup.path)}"
         room -= len(entry.encode()) + 2
         if room < 0:
             break
