@@ -115,7 +115,7 @@ def _submission(
     }
     if name:
         return resubmission(_readable(request, name), priority=query["priority"], **common)
-    body = valid_values(queries.SubmitBody(data=request.data))
+    body = valid_values(queries.SubmitBody.on(request.data))
     template = body.get("uploaded_templated_spec") or ""
     return SubmissionRequest(
         text=body["file"],
