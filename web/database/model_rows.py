@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from django.db import connection
 from django.db.models import Model
@@ -91,7 +92,8 @@ def values_of(row: Model) -> dict[str, Any]:
 def insert(tables: Mapping[type[Model], Sequence[Values]]) -> None:
     """Insert new rows of several tables, in one statement for so many rows of each.
 
-    A column that a row does not name has the value of a new instance; ``auto_now_add`` sets nothing.
+    A column that a row does not name has the value of a new instance, but each row must name its uuids;
+    ``auto_now_add`` sets nothing.
     """
     for at in range(0, max(map(len, tables.values()), default=0), BATCH):
         _insert({model: rows[at : at + BATCH] for model, rows in tables.items()})
@@ -101,11 +103,18 @@ def _insert(tables: Mapping[type[Model], Sequence[Values]]) -> None:
     filled = {model: rows for model, rows in tables.items() if rows}
     documents = []
     for model, rows in filled.items():
-        documents += [to_json(values, fallback=str).decode() for values in (values_of(model()), rows)]
+        documents += [_blank(model), to_json(rows, fallback=str).decode()]
     *first, last = map(_insertion, filled)
     others = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(first))
     with connection.cursor() as cursor:
         cursor.execute(f"WITH {others} {last}" if others else last, documents)
+
+
+@cache
+def _blank(model: type[Model]) -> str:
+    """The values of a new instance, without uuids, as JSON; to make one takes longer than to send it."""
+    values = {name: value for name, value in values_of(model()).items() if not isinstance(value, UUID)}
+    return to_json(values, fallback=str).decode()
 
 
 @cache
