@@ -41,6 +41,7 @@ from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.fit.snapshot import Evictable
 from scheduling.foreign.gang import ForeignGang, GangKept, PodKept
 from scheduling.gang.checks import PreferenceWord
+from scheduling.gang.gang_form import GangForm
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues.joined_queues import JoinedQueue, QueuedGang, Readings
 from scheduling.queues.queue_state import QueueAmounts, QueueShortage, QueueState
@@ -216,6 +217,9 @@ class AdmissionBeforePods(Protocol):
     The pod group asks for the room of the whole gang and keeps it until it is deleted, so a task that is
     tried again joins the same one.
     """
+
+    def pod_group_name(self, group: UUID, *, generation: int, form: GangForm) -> str:
+        """The name of the pod group that is rendered for a generation of the gang in this form."""
 
     def admission(self, pod_group: Mapping[str, Any]) -> Admission:
         """Read the answer from the status of a pod group."""

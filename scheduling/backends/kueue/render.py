@@ -14,6 +14,7 @@ Source: Kueue's main of August 2026 (after v0.19.2), seen running; its definitio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from scheduling import names
 from scheduling.backends.applied import applied
@@ -36,6 +37,7 @@ from scheduling.backends.plain_texts import PlainTexts
 from scheduling.backends.priorities import PRIORITIES
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.errors import Fault, InvalidSpec, UnsupportedCapability
+from scheduling.gang.gang_form import GangForm
 from scheduling.gang.pins import digest_of, node_labels, pinned
 from scheduling.gang.slices import required_around
 from scheduling.gang.tree import ConstraintTree
@@ -52,6 +54,12 @@ WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 
 MOST_PODS = 100_000
 """Of one pod set; an answer that names more nodes is not read."""
+
+
+def _pod_group_name(group: UUID, *, generation: int, form: GangForm) -> str:
+    """A name of its own for each choice of pins: another Workload takes the place of one with others."""
+    name = names.uneditable_pod_group(group, generation=generation)
+    return f"{name}-{digest_of(form.pins)}" if form.pins else name
 
 
 class Kueue(PlainTexts, ByTable):
@@ -82,6 +90,7 @@ class Kueue(PlainTexts, ByTable):
     owned_capabilities = frozenset({Capability.QUEUE_LIMIT})
     installation_queries = installation.QUERIES
 
+    pod_group_name = staticmethod(_pod_group_name)
     admission = staticmethod(admissions.read)
     holds_room = staticmethod(admissions.is_reserved)
     ready = staticmethod(admissions.ready)
@@ -214,7 +223,7 @@ def _workload(
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,
         "metadata": {
-            "name": _name(request),
+            "name": _pod_group_name(request.group, generation=request.generation, form=request.form),
             "namespace": request.terms.namespace,
             "labels": {
                 **request.labels,
@@ -225,12 +234,6 @@ def _workload(
         },
         "spec": spec,
     }
-
-
-def _name(request: GangRequest) -> str:
-    """A name of its own for each choice of pins: another Workload takes the place of one with others."""
-    name = names.uneditable_pod_group(request.group, generation=request.generation)
-    return f"{name}-{digest_of(request.form.pins)}" if request.form.pins else name
 
 
 def _pod_set(request: GangRequest, pod_set: PodSet, node_labels: Mapping[str, str]) -> Manifest:
@@ -273,7 +276,9 @@ def _parts(request: GangRequest, pod_set: PodSet, task: str) -> PodParts:
         annotations = {PREFERRED_ANNOTATION: str(entry["preferred"])}
     else:
         annotations = {UNCONSTRAINED_ANNOTATION: "true"}
-    annotations[WORKLOAD_ANNOTATION] = _name(request)
+    annotations[WORKLOAD_ANNOTATION] = _pod_group_name(
+        request.group, generation=request.generation, form=request.form
+    )
     node = request.nodes.get(task)
     spec: Manifest = {"priorityClassName": request.priority_class} if request.priority_class else {}
     node_labels = {HOSTNAME_LABEL: node} if node else {}

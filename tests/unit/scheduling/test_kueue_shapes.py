@@ -93,7 +93,10 @@ def test_a_required_domain_is_kept_by_node_labels_or_nothing_is_admitted(phrase,
         for pinning in ((), pins)
     }
     assert [spec["spec"].get("active") for spec in specs.values()] == [False, None]
-    assert len({spec["metadata"]["name"] for spec in specs.values()}) == 2
+    rendered = [spec["metadata"]["name"] for spec in specs.values()]
+    assert len(set(rendered)) == 2
+    group, forms = request(asked, LEVELS).group, [GangForm(pins=pinning) for pinning in specs]
+    assert rendered == [KUEUE.pod_group_name(group, generation=0, form=form) for form in forms]
     selectors = [p["template"]["spec"]["nodeSelector"] for p in specs[pins]["spec"]["podSets"]]
     assert {selector["topology/zone"] for selector in selectors} == {"a"}
     deep = [selector.get("topology/spine") for selector in selectors]

@@ -20,7 +20,7 @@ def report_ready(turn: Turn) -> Turn:
     scheduler, kind = asks_first(view.placement), pod_group_kind(view.placement)
     if scheduler is None or kind is None or any(task.status != TaskStatus.RUNNING for task in view.live):
         return turn
-    present = {str(manifest["metadata"]["name"]) for manifest in view.renderer.pod_groups()}
+    present = view.pod_group_names.values()
     names = [
         name
         for row in observations.pod_groups(view)

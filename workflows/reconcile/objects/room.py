@@ -27,7 +27,7 @@ from workflows.reconcile.assess.recovering import new_attempt, recovery_without_
 from workflows.reconcile.objects.apply import has_same_owner
 from workflows.reconcile.observe import observations
 from workflows.reconcile.turn import StepResult, Turn
-from workflows.reconcile.view.group_reader import ObjectsByName, pod_group_kind
+from workflows.reconcile.view.group_reader import ObjectsByName, owner_labels, pod_group_kind
 from workflows.reconcile.view.group_view import GroupView, history_of
 from workflows.reconcile.view.leased import LeasedCluster
 from workflows.services.changes import Change, GroupMove, TaskMove
@@ -112,7 +112,7 @@ def only_pod_groups(view: GroupView) -> frozenset[str] | None:
     """
     if asks_first(view.placement) is None or view.row.created_in_cluster_at is not None:
         return None
-    return frozenset(str(manifest["metadata"]["name"]) for manifest in view.renderer.pod_groups())
+    return frozenset(view.pod_group_names.values())
 
 
 def read_room(
@@ -155,7 +155,7 @@ def with_room(view: GroupView, observed: ObservedPods, *, cluster: LeasedCluster
         return observed
     live = {number: scheduler.admission(obj) for number, obj in _pod_groups(view, cluster).items()}
     lost = next((answer.lost for answer in live.values() if answer.lost), None)
-    if view.renderer.gangs.keys() - live.keys():
+    if view.pod_group_names.keys() - live.keys():
         lost = RoomLoss(RoomCause.DELETED, _DELETED)
     elif lost is None and not all(answer.admitted for answer in live.values()):
         lost = RoomLoss(RoomCause.DELETED, _UNADMITTED)
@@ -166,13 +166,11 @@ def _pod_groups(view: GroupView, cluster: LeasedCluster) -> dict[int, Obj]:
     """The gang's pod groups that exist and are not being deleted, by generation; no object of a stranger."""
     kind, namespace = pod_group_kind(view.placement), view.placement.terms.namespace
     live: dict[int, Obj] = {}
-    for generation, gang in view.renderer.gangs.items():
-        for manifest in gang.pod_groups if kind is not None else ():
-            obj = cluster.get(kind, manifest["metadata"]["name"], namespace=namespace) if kind else None
-            if obj is None or "deletionTimestamp" in obj["metadata"]:
-                continue
-            if has_same_owner(obj, manifest):
-                live[generation] = obj
+    own: Obj = {"metadata": {"labels": owner_labels(view.uuid, view.placement)}}
+    for generation, name in view.pod_group_names.items():
+        obj = cluster.get(kind, name, namespace=namespace) if kind else None
+        if obj is not None and "deletionTimestamp" not in obj["metadata"] and has_same_owner(obj, own):
+            live[generation] = obj
     return live
 
 

@@ -115,7 +115,7 @@ def _room_lost(view: GroupView) -> RoomLoss | None:
     }
     if not losses:
         return None
-    present = (manifest["metadata"]["name"] for manifest in view.renderer.pod_groups())
+    present = view.pod_group_names.values()
     return next((losses[name] for name in present if name in losses), None)  # not of an earlier attempt
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import NamedTuple
 from uuid import UUID
@@ -163,6 +163,15 @@ class GroupView:
         """Whether its scheduler admits the gang before it has pods, and keeps a node for each of them."""
         scheduler = installed().get(self.placement.terms.scheduler_type)
         return scheduler is not None and scheduler.admission is not None
+
+    @cached_property
+    def pod_group_names(self) -> Mapping[int, str]:
+        """The name of each generation's pod group, where its scheduler admits the gang before it has pods."""
+        scheduler = installed().get(self.placement.terms.scheduler_type)
+        if scheduler is None or scheduler.admission is None:
+            return {}
+        name_of = partial(scheduler.admission.pod_group_name, self.uuid, form=self.form)
+        return {number: name_of(generation=number) for number in sorted({t.generation for t in self.tasks})}
 
     @cached_property
     def values(self) -> GroupValues:
