@@ -6,7 +6,7 @@ in the database unless they are the answer.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -14,8 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Count, Exists, F, Func, OuterRef, Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import Count, F, Func, Q, QuerySet, TextField
 
 from pools.selectors import Caller
 from scheduling.errors import NotFound
@@ -307,6 +306,16 @@ def last_events(
 
 
 _TRY_COLUMNS = ("task_uuid", "name", "retry_id", "generation", "first_retry")
+_TRIES = f"""
+    SELECT t.latest, %s, {", ".join(f"t.{column}" for column in _TRY_COLUMNS)} FROM workflows_task AS t
+     WHERE t.group_id = %%(group)s
+       AND (%%(is_first)s OR EXISTS (
+            SELECT FROM workflows_task AS l WHERE l.group_id = %%(group)s AND l.latest
+               AND l.task_uuid = t.task_uuid AND l.first_retry <= t.retry_id))
+     ORDER BY t.position, t.retry_id
+"""  # noqa: S608 -- names of columns
+_WHOLE_TRIES = _TRIES % "t.spec"
+_MEMBERS = _TRIES % "jsonb_build_object('gpu', t.spec -> 'gpu', 'requirements', t.spec -> 'requirements')"
 
 
 def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
@@ -319,20 +328,8 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
 
 def values_on_any_node(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
-    """The same, without the nodes that its attempt avoids.
-
-    Specs are read as text: tasks of one entry share one placement, and only one spec at a time is a dict.
-    """
-    rows = _tries_of_attempt(row).values_list("latest", Cast("spec", TextField()), *_TRY_COLUMNS)
-    placement_of = cache(lambda spec: TaskPlacement.from_json(json.loads(spec)))
-    tries = [
-        (
-            latest,
-            TaskTry(placement=placement_of(spec), **dict(zip(_TRY_COLUMNS, entries, strict=True))),
-        )
-        for latest, spec, *entries in rows
-    ]
-    return _group_values(row, placement, tries)
+    """The same, without the nodes that its attempt avoids."""
+    return _group_values(row, placement, _tries_of_attempt(row, _WHOLE_TRIES, read=TaskPlacement.from_json))
 
 
 def _group_values(
@@ -357,28 +354,33 @@ def gang_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
 
     A pod group is edited while its pods run, perhaps each time that one of a thousand ends.
     """
-    rows = _tries_of_attempt(row).values_list("latest", "spec__gpu", "spec__requirements", *_TRY_COLUMNS)
-    tries = [
-        (latest, TaskTry(placement=_member(gpu, needs), **dict(zip(_TRY_COLUMNS, entries, strict=True))))
-        for latest, gpu, needs, *entries in rows
-    ]
-    return _group_values(row, placement, tries)
+    return _group_values(row, placement, _tries_of_attempt(row, _MEMBERS, read=_member))
 
 
-def _member(gpu: int | None, requirements: Sequence[Mapping[str, Any]] | None) -> TaskPlacement:
+def _member(spec: Mapping[str, Any]) -> TaskPlacement:
     """The fields of a task that a gang has."""
-    return TaskPlacement(
-        image="", command=(), gpu=gpu or 0, requirements=requirements_from_json(requirements)
-    )
+    requirements = requirements_from_json(spec["requirements"])
+    return TaskPlacement(image="", command=(), gpu=spec["gpu"] or 0, requirements=requirements)
 
 
-def _tries_of_attempt(row: TaskGroup) -> QuerySet[Task]:
-    """The tries of a group's present attempt, in order: of those before there may be any number."""
-    tries = Task.objects.filter(group=row).order_by("position", "retry_id")
-    if row.attempt_number == 1:
-        return tries
-    latest = Task.objects.filter(group=row, latest=True, task_uuid=OuterRef("task_uuid"))
-    return tries.filter(Exists(latest.filter(first_retry__lte=OuterRef("retry_id"))))
+def _tries_of_attempt(
+    row: TaskGroup, statement: str, *, read: Callable[[Mapping[str, Any]], TaskPlacement]
+) -> list[tuple[bool, TaskTry]]:
+    """The tries of a group's present attempt, in order: of those before there may be any number.
+
+    Each with whether it is the latest of its task. Django builds the statement for longer than it runs. Tasks
+    of one entry share one placement, and only one spec at a time is a dict.
+    """
+    placement_of = cache(lambda spec: read(json.loads(spec)))
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"group": row.pk, "is_first": row.attempt_number == 1})
+        return [
+            (
+                latest,
+                TaskTry(placement=placement_of(spec), **dict(zip(_TRY_COLUMNS, entries, strict=True))),
+            )
+            for latest, spec, *entries in cursor.fetchall()
+        ]
 
 
 def _last_end(row: TaskGroup) -> str:
