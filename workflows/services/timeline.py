@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
+from pydantic_core import to_json
 
 from web.database.model_rows import Columns
 from workflows.models import Event
@@ -36,9 +37,9 @@ _COLUMNS = (
 _INSERT = """
     INSERT INTO workflows_event
            (workflow_id, group_id, task_name, retry_id, time, source, warning, reason, message, dedupe)
-    SELECT * FROM unnest(%(workflow_id)s::uuid[], %(group_id)s::uuid[], %(task_name)s::text[],
-                         %(retry_id)s::int[], %(time)s::timestamptz[], %(source)s::text[],
-                         %(warning)s::boolean[], %(reason)s::text[], %(message)s::text[], %(dedupe)s::text[])
+    SELECT * FROM json_to_recordset(%(lines)s)
+        AS line(workflow_id uuid, group_id uuid, task_name text, retry_id int, time timestamptz, source text,
+                warning boolean, reason text, message text, dedupe text)
         ON CONFLICT DO NOTHING
 """
 _EVENT = Columns(Event)
@@ -57,10 +58,10 @@ def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
     lines, raised = _lines(events)
     changes = [*changes_in([*beside, *raised])]
     if lines := [*beside, *lines]:
-        columns = {name: [getattr(line, name) for line in lines] for name in _COLUMNS}
+        rows = to_json([{name: getattr(line, name) for name in _COLUMNS} for line in lines])
         statement, values = announcing(_INSERT, changes)
         with connection.cursor() as cursor:
-            cursor.execute(statement, columns | values)
+            cursor.execute(statement, {**values, "lines": rows.decode()})
     else:
         announce(changes)
 
