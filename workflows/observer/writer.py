@@ -73,25 +73,27 @@ _NODE_FIELDS = (
 
 
 _TASKS = "SELECT pod_name, name, retry_id, group_id FROM workflows_task WHERE pod_name = ANY(%s)"
+_LEFT = """
+    SELECT DISTINCT group_uuid
+      FROM unnest(%s::uuid[], %s::text[]) AS losing(group_uuid, namespace)
+      JOIN workflows_observedpod USING (group_uuid, namespace) WHERE cluster_id = %s AND NOT absent
+"""
 _BEGIN = "SELECT clock_timestamp(), EXISTS (SELECT FROM pools_cluster WHERE uid = %s)"
-_TYPES = {"group_uuid": "uuid", "deleting": "boolean", "absent": "boolean"}
-_DIGESTS = """ARRAY(
-    SELECT e.value FROM jsonb_array_elements(%(digest)s::jsonb) WITH ORDINALITY AS e ORDER BY e.ordinality
-)"""
-"""From one text for all: to quote each for an array takes longer than to write them."""
+_TYPES = {"group_uuid": "uuid", "deleting": "boolean", "absent": "boolean", "digest": "jsonb"}
 
 
 def _upsert_statement(model: type[Model], names: Sequence[str], key: Sequence[str]) -> str:
-    """Insert rows of a cluster from arrays, or write them whole where their key is there."""
+    """Insert rows of a cluster, or write them whole where their key is there.
+
+    Their values are one text of JSON: to quote each for an array takes longer than to write them.
+    """
     column_of = {field.name: str(field.column) for field in model._meta.concrete_fields}  # noqa: SLF001 -- public
     columns = ", ".join(column_of[name] for name in names)
-    arrays = ", ".join(
-        _DIGESTS if name == "digest" else f"%({name})s::{_TYPES.get(name, 'text')}[]" for name in names
-    )
+    typed = ", ".join(f"{name} {_TYPES.get(name, 'text')}" for name in names)
     written = [column_of[name] for name in (*names, "seen_at") if name not in key]
     return f"""
         INSERT INTO {model._meta.db_table} (cluster_id, seen_at, {columns})
-        SELECT %(cluster)s, %(now)s, * FROM unnest({arrays})
+        SELECT %(cluster)s, %(now)s, * FROM json_to_recordset(%(rows)s) AS seen({typed})
             ON CONFLICT (cluster_id, {", ".join(key)})
                DO UPDATE SET {", ".join(f"{column} = excluded.{column}" for column in written)}
     """  # noqa: S608, SLF001 -- names
@@ -162,8 +164,10 @@ def _losing_pods(cluster: str, pods: Sequence[PodSeen], homes: Mapping[UUID, Hom
     losing = {pod.group_uuid for pod in pods if homes[pod.group_uuid].has_ended} - staying
     if not losing:
         return set()
-    left = ObservedPod.objects.filter(cluster_id=cluster, group_uuid__in=losing, absent=False)
-    return set(at_home(left).values_list("group_uuid", flat=True))
+    pairs = [(group, homes[group].namespace) for group in losing]  # each in this cluster
+    with connection.cursor() as cursor:
+        cursor.execute(_LEFT, [*map(list, zip(*pairs, strict=True)), cluster])
+        return {group for (group,) in cursor.fetchall()}
 
 
 def _is_home(home: Home | None, cluster: str, namespace: str) -> bool:
@@ -285,13 +289,12 @@ def _upsert(
     names: Sequence[str],
     now: datetime,
 ) -> None:
-    """Write these objects by one statement over arrays of their columns."""
+    """Write these objects by one statement."""
     if not objects:
         return
-    columns: dict[str, Any] = {name: [getattr(obj, name) for obj in objects] for name in names}
-    columns["digest"] = to_json(columns["digest"]).decode()
+    rows = to_json([{name: getattr(obj, name) for name in names} for obj in objects])
     with connection.cursor() as cursor:
-        cursor.execute(statement, {**columns, "cluster": cluster, "now": now})
+        cursor.execute(statement, {"rows": rows.decode(), "cluster": cluster, "now": now})
 
 
 @dataclass(frozen=True, slots=True)
