@@ -218,6 +218,9 @@ class AdmissionBeforePods(Protocol):
     tried again joins the same one.
     """
 
+    own_conditions: frozenset[str]
+    """The types of the conditions that ``ready`` writes; nothing follows from them but that it has."""
+
     def pod_group_name(self, group: UUID, *, generation: int, form: GangForm) -> str:
         """The name of the pod group that is rendered for a generation of the gang in this form."""
 

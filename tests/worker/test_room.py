@@ -685,6 +685,21 @@ def test_a_gang_is_called_ready_once_all_its_pods_run(world):
     assert kinds == ["QuotaReserved", "Admitted", "PodsReady"]
 
 
+@pytest.mark.parametrize(("type_", "due"), [("PodsReady", 0), ("Admitted", 1)])
+def test_a_condition_that_the_service_writes_itself_makes_no_group_due(world, type_, due):
+    group = queued_gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    before = fresh(group).notifications
+    status = workload(world)["status"]
+    again = {"message": "Written again."}
+    conditions = [c | again if c["type"] == type_ else c for c in status["conditions"]]
+    write_status(world, {**status, "conditions": conditions})
+    world.observe()
+    assert "Written again." in str(ObservedObject.objects.get(kind=POD_GROUP).digest)
+    assert fresh(group).notifications - before == due
+
+
 def test_a_worker_that_may_not_call_it_ready_says_so_once_and_the_gang_runs(world):
     group = queued_gang(world)
     world.cluster.fail(RequestForbidden("no status for you"), verb="patch", kind=WORKLOAD, times=9)

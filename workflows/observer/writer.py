@@ -7,7 +7,8 @@ unless a complete list had it. The usage of other tenants' pods is written in a 
 failure stops nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar, cast
@@ -116,6 +117,7 @@ def write(cluster: str, batch: Batch) -> int:
     with transaction.atomic(savepoint=False):
         now = _begin(cluster)
         _write_pods(cluster, _newest(cluster, batch, batch.pods, "workflows_observedpod", _POD_KEY), now)
+        echoes = _echoes(cluster, batch.objects)
         _write_objects(
             cluster, _newest(cluster, batch, batch.objects, "workflows_observedobject", _OBJECT_KEY), now
         )
@@ -131,7 +133,7 @@ def write(cluster: str, batch: Batch) -> int:
         )
         named_groups = _write_events(cluster, batch.events, now, tasks=tasks, homes=homes)
         _note(cluster, batch, now, moved=nodes.moved or is_configured_anew)
-        owners = _owners(cluster, objects, homes)
+        owners = _owners(cluster, [obj for obj in objects if obj not in echoes], homes)
         owners -= _losing_pods(cluster, [pod for pod in batch.pods if pod.group_uuid in owners], homes)
         groups = owners | named_groups | _on_nodes(cluster, nodes.health)
         if groups:
@@ -152,6 +154,39 @@ def _begin(cluster: str) -> datetime:
 def _owners(cluster: str, objects: Sequence[PodSeen | ObjectSeen], homes: Mapping[UUID, Home]) -> set[UUID]:
     """The groups whose objects these are; an object that names a group from elsewhere notifies nobody."""
     return {obj.group_uuid for obj in objects if _is_home(homes.get(obj.group_uuid), cluster, obj.namespace)}
+
+
+def _echoes(cluster: str, objects: Sequence[ObjectSeen]) -> list[ObjectSeen]:
+    """The pod groups that differ from their rows only in what the service itself has written to them."""
+    own = frozenset[str]().union(*(s.admission.own_conditions for s in installed().values() if s.admission))
+    written = [obj for obj in objects if not own.isdisjoint(map(_type, _conditions(obj.digest)))]
+    if not written:
+        return []
+    rows = ObservedObject.objects.filter(cluster_id=cluster, group_uuid__in={o.group_uuid for o in written})
+    before = {
+        uid: (deleting, _without(own, digest))
+        for uid, deleting, digest in rows.values_list("uid", "deleting", "digest")
+    }
+    return [
+        obj
+        for obj in written
+        if not obj.absent and before.get(obj.uid) == (obj.deleting, _without(own, obj.digest))
+    ]
+
+
+def _conditions(digest: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return (digest.get("status") or {}).get("conditions") or ()
+
+
+def _type(condition: Mapping[str, Any]) -> str:
+    return str(condition.get("type"))
+
+
+def _without(types: Container[str], digest: Mapping[str, Any]) -> str:
+    """The digest as JSON in one order, without the conditions of these types."""
+    others = [condition for condition in _conditions(digest) if _type(condition) not in types]
+    content = {**digest, "status": {**(digest.get("status") or {}), "conditions": others}}
+    return json.dumps(content, sort_keys=True)
 
 
 def _losing_pods(cluster: str, pods: Sequence[PodSeen], homes: Mapping[UUID, Home]) -> set[UUID]:

@@ -25,6 +25,7 @@ _INACTIVE = ("Deactivated", "InactiveWorkload")
 
 
 _PODS_READY = "PodsReady"
+OWN_CONDITIONS = frozenset({_PODS_READY})
 _REJECTED = "DeactivatedDueToAdmissionCheck"
 
 

@@ -90,6 +90,7 @@ class Kueue(PlainTexts, ByTable):
     owned_capabilities = frozenset({Capability.QUEUE_LIMIT})
     installation_queries = installation.QUERIES
 
+    own_conditions = admissions.OWN_CONDITIONS
     pod_group_name = staticmethod(_pod_group_name)
     admission = staticmethod(admissions.read)
     holds_room = staticmethod(admissions.is_reserved)
