@@ -27,6 +27,19 @@ log = structlog.get_logger(__name__)
 class _RobustChannel:
     """A channel that survives a text that is no JSON, which has left its list by then, and a lost server."""
 
+    _sender: Any = None
+
+    def _create_client(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002 -- as Kombu's
+        """A client to send commands; one lasts as long as its pool of connections.
+
+        Kombu makes one for each command, which takes longer than to send it.
+        """
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[misc]  # of the channel beside it
+        if self._sender is None or self._sender.connection_pool is not self.pool:  # type: ignore[attr-defined]
+            self._sender = super()._create_client()  # type: ignore[misc]
+        return self._sender
+
     def close(self) -> None:
         """Close it wholly, although the read that is under way fails where the server is away.
 
