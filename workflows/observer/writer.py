@@ -29,6 +29,7 @@ from workflows.models import Event, ObservedObject, ObservedPod
 from workflows.observer.device_rows import OFFERS_CHANNEL, offered_by, with_devices
 from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
 from workflows.observer.resource_rows import write_resources
+from workflows.services import timeline
 from workflows.services.notify import mark_due
 from workflows.services.steps import database_now
 from workflows.values.observation import (
@@ -78,6 +79,12 @@ _LEFT = """
     SELECT DISTINCT group_uuid
       FROM unnest(%s::uuid[], %s::text[]) AS losing(group_uuid, namespace)
       JOIN workflows_observedpod USING (group_uuid, namespace) WHERE cluster_id = %s AND NOT absent
+"""
+_DELETE_OBJECTS = """
+    DELETE FROM workflows_observedobject AS seen
+     USING unnest(%s::text[], %s::text[], %s::text[]) AS gone(kind, namespace, name)
+     WHERE (seen.kind, seen.namespace, seen.name) = (gone.kind, gone.namespace, gone.name)
+       AND seen.cluster_id = %s
 """
 _BEGIN = "SELECT clock_timestamp(), EXISTS (SELECT FROM pools_cluster WHERE uid = %s)"
 _TYPES = {"group_uuid": "uuid", "deleting": "boolean", "absent": "boolean", "digest": "jsonb"}
@@ -310,10 +317,9 @@ def _write_pods(cluster: str, pods: Sequence[PodSeen], now: datetime) -> None:
 def _write_objects(cluster: str, objects: Sequence[ObjectSeen], now: datetime) -> None:
     absent = [obj for obj in objects if obj.absent]
     if absent:
-        match = Q()
-        for obj in absent:
-            match |= Q(kind=obj.kind, namespace=obj.namespace, name=obj.name)
-        ObservedObject.objects.filter(match, cluster_id=cluster).delete()
+        keys = zip(*((obj.kind, obj.namespace, obj.name) for obj in absent), strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(_DELETE_OBJECTS, [*map(list, keys), cluster])
     _upsert(_OBJECTS, cluster, [obj for obj in objects if not obj.absent], OBJECT_COLUMNS, now)
 
 
@@ -455,7 +461,8 @@ def _write_events(
         rows.append(_event(event, home.workflow, group, now, task=task))
         if task is None and event.reason in notifying:
             groups_to_notify.add(group)
-    Event.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+    if rows:
+        timeline.insert(rows)
     return groups_to_notify
 
 

@@ -7,7 +7,7 @@ every new reason would need, and leaving events out, which would hide the presen
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection
@@ -58,12 +58,16 @@ def add(events: Sequence[Event], *, beside: Sequence[Event] = ()) -> None:
     lines, raised = _lines(events)
     changes = [*changes_in([*beside, *raised])]
     if lines := [*beside, *lines]:
-        rows = to_json([{name: getattr(line, name) for name in _COLUMNS} for line in lines])
-        statement, values = announcing(_INSERT, changes)
-        with connection.cursor() as cursor:
-            cursor.execute(statement, {**values, "lines": rows.decode()})
+        insert(lines, *announcing(_INSERT, changes))
     else:
         announce(changes)
+
+
+def insert(lines: Sequence[Event], statement: str = _INSERT, values: Mapping[str, Any] | None = None) -> None:
+    """Write events as lines of their own but for those that are there already."""
+    rows = to_json([{name: getattr(line, name) for name in _COLUMNS} for line in lines])
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {**(values or {}), "lines": rows.decode()})
 
 
 def _lines(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
