@@ -191,14 +191,15 @@ class _BulkWrite:
             for task in working:
                 task.cancel()
             await asyncio.wait(working)
-        return [outcome for outcome in self.outcomes if outcome is not None]
+            outcomes = [outcome for outcome in self.outcomes if outcome is not None]
+            metrics.count_bulk(self.requests[0][2], (outcome.wrote.value for outcome in outcomes))
+        return outcomes
 
     async def _work(self, session: aiohttp.ClientSession, turns: Iterator[int]) -> None:
         for turn in turns:  # shared by all workers: each takes the next
             namespace, name, request = self.requests[turn]
             wrote, uid, error = await self._write_one(session, request)
             self.outcomes[turn] = WriteOutcome(namespace, name, wrote, uid, error)
-            metrics.count_bulk(request, outcome=wrote.value)
 
     async def _write_one(
         self, session: aiohttp.ClientSession, request: api_requests.Request

@@ -6,7 +6,8 @@ and opens nothing.
 """
 
 import time
-from collections.abc import Iterator
+from collections import Counter as Counted
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import Counter, Histogram
@@ -41,7 +42,8 @@ def timed(request: Request) -> Iterator[None]:
         CALL_SECONDS.labels(verb, kind, result).observe(time.monotonic() - began)
 
 
-def count_bulk(request: Request, *, outcome: str) -> None:
-    """Count one write of many."""
+def count_bulk(request: Request, outcomes: Iterable[str]) -> None:
+    """Count the writes of one call, of which ``request`` is one."""
     verb, kind = subject_of(request)
-    BULK_WRITES.labels(verb, kind, outcome).inc()
+    for outcome, count in Counted(outcomes).items():
+        BULK_WRITES.labels(verb, kind, outcome).inc(count)
