@@ -81,9 +81,8 @@ def compare(sent: object, spec: Mapping[str, Any]) -> PodComparison:
         *(_injection(field, container) for field, container in injected.items()),
         *(
             _change(field, before, present)
-            for field in sorted(before.keys() | present.keys())
-            if before.get(field) != present.get(field)
-            and not field.startswith(parts)
+            for field in sorted({field for field, _ in before.items() ^ present.items()})
+            if not field.startswith(parts)
             and not _is_same_amount(field, before, present)
             and not _is_usual(field, before, present)
         ),
