@@ -21,8 +21,11 @@ class FileStore:
     def put(self, name: str, content: bytes) -> None:
         path = self._directory / name
         try:
-            for attempt in range(1, _TRIES + 1):
+            for attempt in range(_TRIES + 1):
                 try:
+                    if attempt:  # mostly there is one, and to look takes as long as to write
+                        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                        path.parent.mkdir(mode=0o700, exist_ok=True)
                     return self._write(path, content)
                 except FileNotFoundError:
                     if attempt == _TRIES:
@@ -31,8 +34,6 @@ class FileStore:
             raise StoreFailed(f"cannot write {name}: {error.strerror}") from error
 
     def _write(self, path: Path, content: bytes) -> None:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
         part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
         try:
             with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
