@@ -5,18 +5,18 @@ missed or read twice, whatever becomes of them meanwhile.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.expressions import ArraySubquery
+from django.db import connection
 from django.db.models import (
-    Exists,
     F,
     Min,
     OuterRef,
@@ -30,7 +30,6 @@ from django.db.models import (
 from django.db.models.functions import Coalesce
 
 from scheduling.errors import NotFound
-from web.database.transactions import one_transaction
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Attempt, Task, TaskGroup, Workflow
 
@@ -93,6 +92,55 @@ _FIRST_START = Subquery(_LATEST.values(first=Min("start_time")))
 """Aggregates, since a subquery in the order of nodes may be read along the nodes of all tasks there are."""
 
 
+class ReadTask(NamedTuple):
+    """A try of a task as answers show it; its fields are columns of the row.
+
+    A tuple, since a gang has thousands of them.
+    """
+
+    group_id: UUID
+    task_uuid: UUID
+    name: str
+    retry_id: int
+    lead: bool
+    status: str
+    pod_name: str
+    pod_ip: str
+    node_name: str
+    exit_code: int | None
+    failure_message: str
+    processing_start_time: datetime | None
+    scheduling_start_time: datetime | None
+    initializing_start_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+
+
+_RANGE = """
+    workflow_id = %(workflow)s AND position >= %(first)s AND (%(end)s::bigint IS NULL OR position < %(end)s)
+"""
+_IS_LONG = f"""
+    SELECT EXISTS (SELECT FROM workflows_taskgroup WHERE {_RANGE} OFFSET %(most_groups)s)
+        OR EXISTS (SELECT FROM workflows_task
+                    WHERE group_id IN (SELECT uuid FROM workflows_taskgroup WHERE {_RANGE})
+                      AND (latest OR %(every_try)s) OFFSET %(most_tasks)s)
+"""  # noqa: S608 -- constants
+_TASK_KEYS = """
+    SELECT array_agg(t.id ORDER BY g.position, t.position, t.retry_id DESC)
+      FROM workflows_task AS t JOIN workflows_taskgroup AS g ON g.uuid = t.group_id
+     WHERE t.group_id = ANY(%(groups)s) AND (t.latest OR %(every_try)s)
+"""
+_TASKS = f"SELECT id, {', '.join(ReadTask._fields)} FROM workflows_task WHERE id = ANY(%(keys)s)"  # noqa: S608 -- names
+
+
+def _rows(statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The rows of a statement that is written out, since Django takes longer to compile one than it runs."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRange:
     """Groups of a workflow in the user's order: from the ``offset``th on, ``limit`` of them or all.
@@ -110,17 +158,18 @@ class GroupRange:
         rows = self.workflow.groups.filter(position__gte=self.offset).order_by("position")
         return rows if self.limit is None else rows.filter(position__lt=self.offset + self.limit)
 
-    def tasks_of(self, groups: Sequence[TaskGroup] | QuerySet[TaskGroup, Any]) -> QuerySet[Task]:
-        rows = Task.objects.filter(group__in=groups)
-        return rows if self.every_try else rows.filter(latest=True)
+    @property
+    def _values(self) -> dict[str, Any]:
+        """The range, as the statements name it."""
+        end = None if self.limit is None else self.offset + self.limit
+        return {"workflow": self.workflow.pk, "first": self.offset, "end": end, "every_try": self.every_try}
 
     @property
     def is_long(self) -> bool:
         """Whether there is more to read than at once. One query, which reads no more than that."""
-        groups = self.groups.order_by().values("pk")
-        tasks = self.tasks_of(groups).order_by()
-        more = Exists(groups[GROUPS_AT_ONCE:]) | Exists(tasks[TASKS_AT_ONCE:])
-        return Workflow.objects.filter(more, pk=self.workflow.pk).exists()
+        values = {**self._values, "most_groups": GROUPS_AT_ONCE, "most_tasks": TASKS_AT_ONCE}
+        [(is_long,)] = _rows(_IS_LONG, values)
+        return bool(is_long)
 
     @property
     def has_more(self) -> bool:
@@ -150,17 +199,17 @@ class GroupRange:
         if part or not Workflow.objects.filter(pk=self.workflow.pk).exists():
             raise WorkflowRemoved(self.workflow.name)
 
-    def task_batches(self, groups: Sequence[TaskGroup]) -> Iterator[list[Task]]:
+    def task_batches(self, groups: Iterable[TaskGroup]) -> Iterator[list[ReadTask]]:
         """The tasks of a batch of groups, in its order. Two queries for tasks that are read at once.
 
         Of all their keys are in memory: a try that begins meanwhile changes nothing. Raises WorkflowRemoved
         where a try was removed, as all are with their workflow.
         """
-        keys = self.tasks_of(groups).order_by("group__position", "position", "-retry_id")
-        with one_transaction():
-            ordered = iter(array("q", keys.values_list("pk", flat=True).iterator()))
+        values = {"groups": [group.pk for group in groups], "every_try": self.every_try}
+        [(keys,)] = _rows(_TASK_KEYS, values)
+        ordered = iter(array("q", keys or ()))
         while part := list(islice(ordered, TASKS_AT_ONCE)):
-            tasks = Task.objects.defer("spec").in_bulk(part)
+            tasks = {key: ReadTask(*row) for key, *row in _rows(_TASKS, {"keys": part})}
             if len(tasks) < len(part):
                 raise WorkflowRemoved(self.workflow.name)
             yield [tasks[key] for key in part]

@@ -23,13 +23,13 @@ from workflows.api.attempts import attempts_of
 from workflows.explain.report import WaitExplanation, WaitRange, explain
 from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placement.placed import PlacementResult
-from workflows.group_reads import GroupRange, ReadGroup
+from workflows.group_reads import GroupRange, ReadGroup, ReadTask
 from workflows.lifecycle import patience
 from workflows.lifecycle.domain_health import domain_nodes
 from workflows.lifecycle.statuses import TERMINAL
-from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+from workflows.models import ObservedObject, TaskGroup, Workflow
 from workflows.news.outbox import news_of
-from workflows.nodes.health import UnhealthyNodes, live_nodes, unhealthy_nodes_of
+from workflows.nodes.health import UnhealthyNodes, unhealthy_nodes_of
 from workflows.selectors import compute_domains_of, variables_of
 from workflows.services.attempt_rows import OBSERVED
 
@@ -180,7 +180,8 @@ def _task_texts(
     workflow = selection.workflow
     address = address_of(workflow.name, base=base)
     for tasks in selection.task_batches(groups):
-        nodes = _node_conditions(unhealthy_nodes_of(workflow, live_nodes(tasks)))
+        live = {task.node_name for task in tasks if task.node_name and task.status not in TERMINAL}
+        nodes = _node_conditions(unhealthy_nodes_of(workflow, live))
         for task in tasks:
             yield task.group_id, _task(task, nodes=nodes, address=address).model_dump_json()
 
@@ -329,7 +330,9 @@ def node_condition(name: str, node: NodeHealth, lost_after: timedelta | None) ->
     )
 
 
-def _task(task: Task, *, nodes: Mapping[str, shapes.NodeConditionShape], address: str) -> shapes.TaskShape:
+def _task(
+    task: ReadTask, *, nodes: Mapping[str, shapes.NodeConditionShape], address: str
+) -> shapes.TaskShape:
     tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
     return shapes.TaskShape(
         name=task.name,

@@ -5,7 +5,7 @@ was submitted: they are an operator's answer to a failure, and hold for the grou
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -14,8 +14,7 @@ from django.db import connection
 
 from pools.models import Backend, Node, Pool
 from scheduling.nodes.node_health import ConditionRules, NodeHealth, NodeState, node_health, rules_of
-from workflows.lifecycle.statuses import TERMINAL
-from workflows.models import Task, Workflow
+from workflows.models import Workflow
 
 HEALTH_FIELDS = ("conditions", "taints", "unschedulable", "ready")
 
@@ -140,11 +139,6 @@ class UnhealthyNodes:
 
     by_name: Mapping[str, NodeHealth] = field(default_factory=dict)
     lost_after: timedelta | None = None
-
-
-def live_nodes(tasks: Iterable[Task]) -> set[str]:
-    """The nodes of tasks that have not ended."""
-    return {task.node_name for task in tasks if task.node_name and task.status not in TERMINAL}
 
 
 def unhealthy_nodes_of(workflow: Workflow, names: Collection[str]) -> UnhealthyNodes:
