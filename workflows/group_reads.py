@@ -9,29 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 from uuid import UUID
 
-from django.contrib.postgres.aggregates import ArrayAgg
-from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
-from django.db.models import (
-    F,
-    Min,
-    OuterRef,
-    Prefetch,
-    Q,
-    QuerySet,
-    Subquery,
-    Value,
-    prefetch_related_objects,
-)
-from django.db.models.functions import Coalesce
+from django.db.models import F, Prefetch, QuerySet, prefetch_related_objects
+from django.db.models.expressions import RawSQL
 
 from scheduling.errors import NotFound
+from web.database.model_rows import Columns
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import Attempt, Task, TaskGroup, Workflow
+from workflows.models import Attempt, TaskGroup, Workflow
 
 GROUPS_AT_ONCE = 200
 TASKS_AT_ONCE = 1000
@@ -80,15 +68,24 @@ if TYPE_CHECKING:
 else:
     NeighbouredGroup = ReadGroup = TaskGroup
 
-_EDGES = TaskGroup.upstream.through.objects
-_LATEST = Task.objects.filter(group=OuterRef("pk"), latest=True).order_by().values("group")
-_NODES = Coalesce(
-    Subquery(
-        _LATEST.values(names=ArrayAgg("node_name", distinct=True, filter=~Q(node_name=""), default=Value([])))
-    ),
-    Value([]),
-)
-_FIRST_START = Subquery(_LATEST.values(first=Min("start_time")))
+_NEIGHBOUR = """ARRAY(
+    SELECT near.name FROM workflows_taskgroup_upstream AS edge
+      JOIN workflows_taskgroup AS near ON near.uuid = edge.{}_taskgroup_id
+     WHERE edge.{}_taskgroup_id = workflows_taskgroup.uuid {} ORDER BY near.position)
+"""
+_NEIGHBOURS = {
+    "upstream_names": _NEIGHBOUR.format("to", "from", ""),
+    "remaining": _NEIGHBOUR.format("to", "from", f"AND near.status <> '{TaskStatus.COMPLETED}'"),
+    "downstream_names": _NEIGHBOUR.format("from", "to", ""),
+}
+_LATEST = "FROM workflows_task AS t WHERE t.group_id = workflows_taskgroup.uuid AND t.latest"
+_CONTENT = {
+    **_NEIGHBOURS,
+    "nodes": f"""coalesce(
+        (SELECT array_agg(DISTINCT t.node_name) FILTER (WHERE t.node_name <> '') {_LATEST}), ARRAY[]::text[])
+    """,
+    "first_start": f"(SELECT min(t.start_time) {_LATEST})",
+}
 """Aggregates, since a subquery in the order of nodes may be read along the nodes of all tasks there are."""
 
 
@@ -125,6 +122,13 @@ _IS_LONG = f"""
                     WHERE group_id IN (SELECT uuid FROM workflows_taskgroup WHERE {_RANGE})
                       AND (latest OR %(every_try)s) OFFSET %(most_tasks)s)
 """  # noqa: S608 -- constants
+_GROUP = Columns(TaskGroup)
+_GROUP_KEYS = f"SELECT uuid FROM workflows_taskgroup WHERE {_RANGE} ORDER BY position"  # noqa: S608 -- constants
+_GROUPS = f"""
+    SELECT {_GROUP.sql("workflows_taskgroup")}, {", ".join(_CONTENT.values())}
+      FROM workflows_taskgroup WHERE uuid = ANY(%(keys)s) ORDER BY position
+"""  # noqa: S608 -- names and constants
+_IS_THERE = "SELECT FROM workflows_workflow WHERE uuid = %(workflow)s"
 _TASK_KEYS = """
     SELECT array_agg(t.id ORDER BY g.position, t.position, t.retry_id DESC)
       FROM workflows_task AS t JOIN workflows_taskgroup AS g ON g.uuid = t.group_id
@@ -185,18 +189,17 @@ class GroupRange:
         its tables to be filled. Raises WorkflowRemoved where the workflow was removed meanwhile, so that no
         answer with a part of it looks whole.
         """
-        rows = with_neighbours(TaskGroup.objects.all()).annotate(nodes=_NODES, first_start=_FIRST_START)
-        keys, begin = b"".join(key.bytes for key in self.groups.values_list("pk", flat=True)), 0
+        keys, begin = b"".join(key.bytes for (key,) in _rows(_GROUP_KEYS, self._values)), 0
         while part := keys[begin : begin + GROUPS_AT_ONCE * KEY_BYTES]:
             part_keys = [UUID(bytes=part[at : at + KEY_BYTES]) for at in range(0, len(part), KEY_BYTES)]
-            groups = sorted(rows.filter(pk__in=part_keys), key=attrgetter("position"))
+            groups = [_group(row) for row in _rows(_GROUPS, {"keys": part_keys})]
             if len(groups) < len(part_keys):
                 break
             batch = _with_few_attempts(groups)
             read_attempts([group for group in batch if group.attempt_number > 1], most=MOST_ATTEMPTS - 1)
             yield batch
             begin += len(batch) * KEY_BYTES
-        if part or not Workflow.objects.filter(pk=self.workflow.pk).exists():
+        if part or not _rows(_IS_THERE, self._values):
             raise WorkflowRemoved(self.workflow.name)
 
     def task_batches(self, groups: Iterable[TaskGroup]) -> Iterator[list[ReadTask]]:
@@ -215,6 +218,13 @@ class GroupRange:
             yield [tasks[key] for key in part]
 
 
+def _group(row: Sequence[Any]) -> ReadGroup:
+    group = _GROUP.instance(row)
+    for name, value in zip(_CONTENT, row[len(_GROUP) :], strict=True):
+        setattr(group, name, value)
+    return cast("ReadGroup", group)
+
+
 def _with_few_attempts(rows: Sequence[ReadGroup]) -> list[ReadGroup]:
     """As many of the first rows as have few attempts together, and one at least."""
     batch: list[ReadGroup] = []
@@ -229,14 +239,8 @@ def _with_few_attempts(rows: Sequence[ReadGroup]) -> list[ReadGroup]:
 
 def with_neighbours(groups: QuerySet[TaskGroup]) -> QuerySet[NeighbouredGroup, NeighbouredGroup]:
     """Add the names of each group's neighbours."""
-    up = _EDGES.filter(from_taskgroup=OuterRef("pk")).order_by("to_taskgroup__position")
-    down = _EDGES.filter(to_taskgroup=OuterRef("pk")).order_by("from_taskgroup__position")
-    remaining = up.exclude(to_taskgroup__status=TaskStatus.COMPLETED)
-    return groups.annotate(
-        upstream_names=ArraySubquery(up.values("to_taskgroup__name")),
-        remaining=ArraySubquery(remaining.values("to_taskgroup__name")),
-        downstream_names=ArraySubquery(down.values("from_taskgroup__name")),
-    )
+    names = {name: RawSQL(sql, ()) for name, sql in _NEIGHBOURS.items()}  # noqa: S611 -- constants
+    return cast("QuerySet[NeighbouredGroup, NeighbouredGroup]", groups.annotate(**names))
 
 
 def read_attempts(groups: Sequence[TaskGroup], *, most: int) -> None:
