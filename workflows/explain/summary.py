@@ -7,14 +7,27 @@ do. Of a workflow's groups only the named one is read.
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet, Subquery
-from django.db.models.expressions import OrderBy
+from django.db import connection
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
+from pools.models import Backend
 from scheduling.sentences import agree, count_of
+from web.database.model_rows import Columns
 from workflows.explain.reasons import Why
 from workflows.lifecycle import patience
-from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus, quoted
 from workflows.models import TaskGroup, Workflow
+
+_GROUP, _BACKEND = Columns(TaskGroup), Columns(Backend)
+_FIRST_WAITING = f"""
+    WITH waiting AS (
+        SELECT uuid, waiting_why = %(last)s AS last, position FROM workflows_taskgroup
+         WHERE workflow_id = %(workflow)s AND status IN ({quoted(LIVE_ORDER)}) AND waiting_reason <> '')
+    SELECT {_GROUP.sql("g")}, {_BACKEND.sql("b")}, (SELECT count(*) FROM waiting)
+      FROM workflows_taskgroup AS g JOIN pools_backend AS b ON b.id = g.backend_id
+     WHERE g.uuid = (SELECT uuid FROM waiting ORDER BY last, position LIMIT 1)
+"""  # noqa: S608 -- names and constants
+"""Keys alone are sorted: the other columns of a wide workflow's groups are megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +56,8 @@ def workflow_sentence(workflow: Workflow, *, now: datetime) -> str:
 
 def _first_failed(workflow: Workflow) -> TaskGroup | None:
     failed = workflow.groups.exclude(failure_message="").exclude(status=TaskStatus.COMPLETED)
-    return failed.order_by(_is(status=TaskStatus.FAILED_UPSTREAM), "position").first()
+    is_indirect = ExpressionWrapper(Q(status=TaskStatus.FAILED_UPSTREAM), output_field=BooleanField())
+    return failed.order_by(is_indirect.asc(), "position").first()
 
 
 def waiting_groups(workflow: Workflow) -> QuerySet[TaskGroup]:
@@ -53,21 +67,15 @@ def waiting_groups(workflow: Workflow) -> QuerySet[TaskGroup]:
 
 
 def first_waiting(workflow: Workflow) -> tuple[TaskGroup | None, int]:
-    """The group that is named for all that wait, with its backend, and how many there are. One query.
-
-    Keys alone are sorted: the other columns of a wide workflow's groups are megabytes.
-    """
-    waiting = waiting_groups(workflow).order_by()
-    first = waiting.order_by(_is(waiting_why=Why.UPSTREAM), "position").values("pk")[:1]
-    number = waiting.values("workflow").annotate(number=Count("pk")).values("number")
-    rows = TaskGroup.objects.filter(pk=Subquery(first)).select_related("backend")
-    group = rows.annotate(number=Subquery(number)).first()
-    return group, group.number if group else 0
-
-
-def _is(**condition: str) -> OrderBy:
-    """The order in which rows of a condition come last."""
-    return ExpressionWrapper(Q(**condition), output_field=BooleanField()).asc()
+    """The group that is named for all that wait, with its backend, and how many there are. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FIRST_WAITING, {"workflow": workflow.pk, "last": Why.UPSTREAM})
+        row = cursor.fetchone()
+    if row is None:
+        return None, 0
+    group = _GROUP.instance(row)
+    group.backend = _BACKEND.instance(row[len(_GROUP) :])
+    return group, row[-1]
 
 
 def status_sentence(status: str, wait: WaitSummary | None) -> str:
