@@ -58,6 +58,12 @@ _NODES = f"""
      WHERE cluster_id = %(cluster)s AND name = ANY(%(names)s) AND (%(all)s OR NOT ready OR unschedulable)
 """  # noqa: S608 -- names of columns
 
+_REMOVED = """
+    SELECT named.name FROM unnest(%(names)s::text[]) AS named(name)
+     WHERE NOT EXISTS (SELECT FROM pools_node WHERE cluster_id = %(cluster)s AND pools_node.name = named.name)
+       AND EXISTS (SELECT FROM pools_node WHERE cluster_id = %(cluster)s)
+"""
+
 
 def unhealthy_nodes(cluster: str, names: Collection[str], *, backend: Backend) -> dict[str, NodeHealth]:
     """Which of these nodes are not healthy. One query, none for no node."""
@@ -78,9 +84,9 @@ def removed_nodes(cluster: str, names: Collection[str]) -> frozenset[str]:
     """Which of these nodes are not in the cluster any more, as far as its nodes are known."""
     if not names:
         return frozenset()
-    nodes = Node.objects.filter(cluster_id=cluster)
-    missing = frozenset(names).difference(nodes.filter(name__in=names).values_list("name", flat=True))
-    return missing if missing and nodes.exists() else frozenset()
+    with connection.cursor() as cursor:
+        cursor.execute(_REMOVED, {"cluster": cluster, "names": list(names)})
+        return frozenset(name for (name,) in cursor.fetchall())
 
 
 @dataclass(frozen=True, slots=True)
