@@ -115,6 +115,7 @@ class Inbox:
         self._most = most
         self._news = threading.Condition()
         self._changes: dict[Hashable, Observation] = {}
+        self._waits_since = float("-inf")  # of the first of the changes
         self._listed: set[Hashable] = set()
         self._is_reachable = False
         self._reachable_at = float("-inf")
@@ -135,6 +136,8 @@ class Inbox:
             while len(self._changes) >= self._most and key not in self._changes and not self._closed:
                 self._news.wait()
             if not self._closed:
+                if not self._changes:
+                    self._waits_since = time.monotonic()
                 self._changes[key] = change
                 (self._listed.add if listed else self._listed.discard)(key)
                 self._news.notify_all()
@@ -197,9 +200,12 @@ class Inbox:
             return self._drain()
 
     def _gather(self, *, linger: float, quiet: float) -> None:
-        """Wait until nothing has come for ``quiet``, at most for ``linger``; no change wakes the writer."""
-        until, size = time.monotonic() + linger, 0
-        while (left := until - time.monotonic()) > 0:
+        """Wait until nothing has come for ``quiet``, or the first has waited for ``linger``.
+
+        It may have waited already while the batch before was written. No change wakes the writer.
+        """
+        size = 0
+        while (left := self._waits_since + linger - time.monotonic()) > 0:
             with self._news:
                 before, size = size, len(self._changes)
             if size == before or size >= BATCH or self._ended.wait(min(quiet, left)):

@@ -4,6 +4,7 @@ import json
 import threading
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
@@ -157,6 +158,20 @@ def test_a_full_batch_waits_for_nothing():
     for number in range(BATCH):
         inbox.put(seen(f"p{number}"), listed=False)
     assert len(inbox.take(timeout=1.0, linger=60.0, quiet=60.0).pods) == BATCH
+
+
+def test_a_change_that_waited_while_others_were_written_is_not_collected_for_longer(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("workflows.observer.inbox.time", SimpleNamespace(monotonic=lambda: now))
+    inbox = Inbox()
+    inbox.put(seen("a"), listed=False)
+    now = 60.0
+    writer = threading.Thread(target=partial(inbox.take, timeout=1.0, linger=60.0, quiet=60.0))
+    writer.start()
+    writer.join(10)
+    is_written = not writer.is_alive()
+    inbox.close()
+    assert is_written
 
 
 def test_that_a_cluster_answers_is_said_once():
