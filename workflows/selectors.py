@@ -16,10 +16,12 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Count, F, Func, Q, QuerySet, TextField
 
+from pools.models import Backend
 from pools.selectors import Caller
 from scheduling.errors import NotFound
 from scheduling.gang.gang_form import GangForm
 from web.access.rights import grants_of
+from web.database.model_rows import Columns
 from web.policy import Action, refusal
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE, WORKFLOW_TERMINAL, WorkflowStatus
@@ -199,6 +201,12 @@ def _listable(user: Caller) -> QuerySet[Workflow]:
     return Workflow.objects.all() if pools is None else Workflow.objects.filter(pool_name__in=pools)
 
 
+_WORKFLOW, _BACKEND = Columns(Workflow, without=("reply",)), Columns(Backend)
+_WORKFLOW_BY = f"""
+    SELECT {_WORKFLOW.sql("w")}, {_BACKEND.sql("b")}
+      FROM workflows_workflow AS w JOIN pools_backend AS b ON b.id = w.backend_id WHERE w"""  # noqa: S608 -- names
+
+
 def workflow_known_as(identifier: str, *, user: Caller, action: Action) -> Workflow:
     """The workflow of this name or uuid, with its backend, for an action.
 
@@ -215,10 +223,20 @@ def workflow_known_as(identifier: str, *, user: Caller, action: Action) -> Workf
 
 
 def _workflow(identifier: str) -> Workflow | None:
-    rows = Workflow.objects.select_related("backend").defer("reply")
-    if _UUID.fullmatch(identifier) and (workflow := rows.filter(pk=UUID(identifier)).first()):
+    if _UUID.fullmatch(identifier) and (workflow := _workflow_by("uuid", identifier)):
         return workflow
-    return rows.filter(name=identifier).first() if _NAME.fullmatch(identifier) else None
+    return _workflow_by("name", identifier) if _NAME.fullmatch(identifier) else None
+
+
+def _workflow_by(column: Literal["uuid", "name"], value: str) -> Workflow | None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"{_WORKFLOW_BY}.{column} = %s", [value])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    workflow = _WORKFLOW.instance(row)
+    workflow.backend = _BACKEND.instance(row[len(_WORKFLOW) :])
+    return workflow
 
 
 def names_known_to(user: Caller, names: Iterable[str]) -> frozenset[str]:
@@ -237,8 +255,10 @@ def variables_of(workflow: Workflow) -> dict[str, str]:
 
 
 def compute_domains_of(groups: Iterable[TaskGroup]) -> dict[UUID, ObservedObject]:
-    """The ComputeDomain of each group that has one in its cluster, as last seen. One query."""
+    """The ComputeDomain of each group that has one in its cluster, as last seen. One query or none."""
     ids = [group.pk for group in groups if group.placement.get("nvlink")]
+    if not ids:
+        return {}
     rows = at_home(ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=ids))
     return {row.group_uuid: row for row in rows}
 

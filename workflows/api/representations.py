@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 from uuid import UUID
 
 from django.utils import timezone
@@ -333,7 +333,7 @@ def node_condition(name: str, node: NodeHealth, lost_after: timedelta | None) ->
 def _task(
     task: ReadTask, *, nodes: Mapping[str, shapes.NodeConditionShape], address: str
 ) -> shapes.TaskShape:
-    tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
+    tail = f"task_name={quote_plus(task.name)}&retry_id={task.retry_id}"
     return shapes.TaskShape(
         name=task.name,
         retry_id=task.retry_id,
