@@ -166,13 +166,12 @@ def _settled_pods(view: GroupView) -> dict[str, PodSeen]:
 
 
 _COLUMN_OF = {field.name: str(field.column) for field in ObservedPod._meta.concrete_fields}  # noqa: SLF001 -- public
-_DIGEST = POD_COLUMNS.index("digest")
-_PODS = f"""
-    SELECT CASE WHEN absent THEN seen_at END, {", ".join(_COLUMN_OF[name] for name in POD_COLUMNS)}
-      FROM workflows_observedpod
+_OF_GROUP = f"""
+    {", ".join(_COLUMN_OF[name] for name in POD_COLUMNS)} FROM workflows_observedpod
      WHERE cluster_id = %(cluster_id)s AND namespace = %(namespace)s AND group_uuid = %(group)s
-       AND name = ANY(%(names)s)
-"""  # noqa: S608 -- names of columns
+"""
+_PODS = f"SELECT CASE WHEN absent THEN seen_at END, {_OF_GROUP} AND name = ANY(%(names)s)"
+_KEPT_PODS = f"SELECT {_OF_GROUP} AND NOT absent AND NOT deleting AND digest ? 'kept_by' ORDER BY name"
 
 
 def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSeen], dict[str, datetime]]:
@@ -185,12 +184,16 @@ def _read_pods(view: GroupView, names: Collection[str]) -> tuple[dict[str, PodSe
         cursor.execute(_PODS, {**_home(view), "group": view.uuid, "names": list(names)})
         rows = cursor.fetchall()
     for since, *columns in rows:
-        columns[_DIGEST] = from_json(columns[_DIGEST])
-        pod = PodSeen(**dict(zip(POD_COLUMNS, columns, strict=True)))
+        pod = _pod(columns)
         pods[pod.name] = pod
         if since is not None:
             gone_at[pod.name] = since
     return pods, gone_at
+
+
+def _pod(columns: Sequence[Any]) -> PodSeen:
+    values = dict(zip(POD_COLUMNS, columns, strict=True))
+    return PodSeen(**{**values, "digest": from_json(values["digest"])})
 
 
 def lost_after(view: GroupView) -> timedelta | None:
@@ -303,11 +306,10 @@ def claims_of(view: GroupView, pod_names: Collection[str]) -> list[str] | None:
 
 def kept_pods(view: GroupView, pod_names: Collection[str]) -> list[PodSeen]:
     """Those of these pods that stay although their own containers have ended (``digest.kept_by``)."""
-    rows = ObservedPod.objects.filter(
-        **_home(view), group_uuid=view.uuid, absent=False, deleting=False, digest__has_key="kept_by"
-    )
-    columns = rows.order_by("name").values(*POD_COLUMNS)
-    return [pod for row in columns if (pod := PodSeen(**row)).name in pod_names]
+    with connection.cursor() as cursor:
+        cursor.execute(_KEPT_PODS, {**_home(view), "group": view.uuid})
+        pods = map(_pod, cursor.fetchall())
+    return [pod for pod in pods if pod.name in pod_names]
 
 
 def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
