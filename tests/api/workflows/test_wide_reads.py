@@ -10,6 +10,7 @@ from django.db.models.signals import post_init
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+import pages.workflows.content  # noqa: F401 -- it copies numbers that are patched here
 from tests.answers import content_of
 from tests.builders.wide import wide_workflow
 from tests.error_shape import assert_error_shape
