@@ -105,9 +105,9 @@ def what_if_page(request: HttpRequest, object_id: str) -> HttpResponse:
         try:
             result = what_if(pool, scenario_in(form.document()), user=request.user, names=True)
         except ValidationError as error:
-            faults = error_lines(InvalidSpec("", faults_of(error)))[1:]
+            faults = error_lines(InvalidSpec("", faults_of(error)))
         except TopologyError as error:
-            faults = error_lines(error)[bool(error.faults) :]
+            faults = error_lines(error)
     page = AdminPage(
         title=f"What if: pool {pool.name}",
         intro=INTRODUCTION,

@@ -56,14 +56,16 @@ def row_or_404(rows: QuerySet[Row], key: str) -> Row:
 
 
 def error_lines(error: TopologyError) -> list[str]:
-    """An error and its faults, one line each."""
-    return [error.message, *(_fault(fault) for fault in error.faults)]
+    """The faults of an error, one line each, or the error where it has none: its message repeats them."""
+    return [_fault(fault) for fault in error.faults] or [error.message]
 
 
 def _fault(fault: Fault) -> str:
-    at = f"line {fault.line}: " if fault.line else ""
+    at = (f"line {fault.line}: " if fault.line else "") + (
+        f"{format_path(fault.path)}: " if fault.path else ""
+    )
     allowed = f" Accepted: {', '.join(fault.allowed[:8])}." if fault.allowed else ""
-    return f"{at}{format_path(fault.path)}: {fault.message}{allowed}"
+    return f"{at}{fault.message}{allowed}"
 
 
 def render_diff(diff: str) -> SafeString:

@@ -1,5 +1,7 @@
 """The history in the admin: read, compare, tag, take out, go back; files; and a declared configuration."""
 
+import html
+
 import pytest
 
 from pools import services
@@ -105,6 +107,20 @@ def test_a_file_is_exported_looked_at_and_imported(browser, story):
     broken = text.replace("nvlink:", "nvlin:")
     answer = browser.post("/admin/pools/backend/import/", {"text": broken, "do": "import"})
     assert shown_in_page(answer, 'pools.train.nvlin: There is no field "nvlin" here')
+
+
+@pytest.mark.parametrize(
+    ("action", "form", "sentence"),
+    [
+        ("import", {"text": "pools: {train: {backend: none}}"}, 'There is no backend "none"'),
+        ("import", {"text": "pols: {}"}, 'There is no field "pols" here'),
+        ("tags", {"tags": "x" * 64}, "A tag has at most 63 characters"),
+    ],
+)
+def test_a_page_of_the_admin_says_a_fault_once(browser, story, action, form, sentence):
+    page = "/admin/pools/pool/import/" if action == "import" else address(1, action)
+    refusal = browser.post(page, form | {"do": action}).content.decode()
+    assert html.unescape(refusal).count(sentence) == 1
 
 
 def test_pages_of_history_and_files_are_for_staff(client, django_user_model, story):

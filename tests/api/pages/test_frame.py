@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client
 
+from tests.api.pages.reading import text, words
 from tests.factories import LEVELS, PoolFactory
 
 pytestmark = pytest.mark.django_db
@@ -62,6 +63,17 @@ def test_too_many_tries_are_refused_with_a_time_to_wait(client, ann, settings):
     tries = [client.post("/ui/login", {"username": "ann", "password": "wrong"}) for _ in range(2)]
     assert [answer.status_code for answer in tries] == [200, 429]
     assert int(tries[1]["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("query", ["fo=1", "fo=1&ba=2"])
+def test_a_page_says_each_fault_of_its_address_once_and_in_the_alert(browser, query):
+    answer = browser.get(f"/ui/workflows?{query}")
+    (alert,) = re.findall(r'<(\w+) role="alert">(.*?)</\1>', answer.content.decode(), re.DOTALL)
+    names = [pair[:2] for pair in query.split("&")]
+    want = sorted(f"{name} : There is no such field; accepted are status" for name in names)
+    said = re.findall(r"\w+ : There is no such field; accepted are status", words(alert[1]))
+    assert (answer.status_code, said) == (400, want)
+    assert text(answer).count("There is no such field") == len(names)
 
 
 @pytest.mark.parametrize("address", ["/ui/pools/none", "/ui/nothing", "/ui/pools/", "/ui/pools/a/b/c"])

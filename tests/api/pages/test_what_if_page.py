@@ -71,7 +71,7 @@ def test_the_pool_as_a_whole_is_no_domain_to_choose(admin, pool):
 
 def test_a_node_that_does_not_exist_is_named_beside_the_form(admin, pool):
     page = page_of(admin, "?node=nosuch", status=400)
-    assert "nosuch" in page
+    assert page.count("nosuch") == 1
     assert "Compare" in page
 
 
