@@ -63,6 +63,20 @@ def test_a_domain_whose_nodes_join_becomes_ready(report, group):
     assert events(group) == [("NVLinkReady", False)]
 
 
+def test_a_domain_is_ready_only_once_every_task_with_a_claim_has_a_node(world, report, group):
+    """A scheduler binds a gang pod by pod; a domain of its first node is not yet the gang's."""
+    world.cluster.players.remove(players.scheduler)
+    later = world.cluster.all(POD)[1:]
+    for pod in later:
+        unbound = {**pod["spec"], "nodeName": ""}
+        world.cluster.put(POD, pod | {"spec": unbound, "status": {**pod["status"], "phase": "Pending"}})
+    assert report(node_0="Ready") is None
+    for pod in later:
+        world.cluster.put(POD, pod)
+    assert "3 of 3 nodes" in report(node_0="Ready", node_1="Ready", node_2="Ready")["message"]
+    assert events(group) == [("NVLinkReady", False)]
+
+
 def test_a_report_from_before_nobody_observed_the_cluster_says_nothing_of_pods_on_other_nodes(
     world, report, group
 ):

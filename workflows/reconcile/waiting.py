@@ -289,7 +289,7 @@ def _occupied_nodes(
         for name, labels in rows.order_by("name").values_list("name", "labels")[:MOST_NODES]
         if any(selects(selector, labels) for selector in selectors)
     }
-    if not by_node or not claims_channels(view):  # without claims its tasks may run beside other domains
+    if not by_node or not claims_channels(view.live):  # without claims its tasks may run beside other domains
         return ()
     return observations.compute_domain_owners(view, by_node)
 

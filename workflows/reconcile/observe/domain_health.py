@@ -26,14 +26,15 @@ from workflows.reconcile.assess.follow import ObservedPods
 from workflows.reconcile.observe import observations
 from workflows.reconcile.turn import Turn
 from workflows.reconcile.view.group_reader import GroupReader
-from workflows.reconcile.view.group_view import GroupView
+from workflows.reconcile.view.group_view import GroupView, TaskView, claims_channels
 from workflows.services.changes import Change, DomainOfPods, NewMembership, NodeFailed, Note
 
 
 def record_domain_health(turn: Turn) -> Turn:
     """Keep the condition NVLinkReady; its first True and every change after that are events.
 
-    It is looked at again when a node has just left the domain, or when that was deleted. Raises ClusterError.
+    It becomes True once every task with a claim has a node: a scheduler binds a gang pod by pod. It is looked
+    at again when a node has just left the domain, or when that was deleted. Raises ClusterError.
     """
     view = turn.view
     tasks = _channel_tasks(view, turn.observed) if view.placement.nvlink else []
@@ -46,7 +47,9 @@ def record_domain_health(turn: Turn) -> Turn:
         changes.append(NewMembership(members))
         changes += _faults(view, members)
     condition = health.condition
-    is_new = conditions.differs(view.row.conditions, condition)
+    is_new = conditions.differs(view.row.conditions, condition) and (
+        bool(health.unready) or not claims_channels(_unplaced(turn))
+    )
     if is_new:
         changes.append(condition)
         before = conditions.status_of(view.row.conditions, NVLINK_READY)
@@ -84,6 +87,13 @@ def _channel_tasks(view: GroupView, observed: ObservedPods) -> list[ChannelTask]
         for task, pod in pods
         if pod is not None and pod.node_name and not pod.absent and pod.digest.get("claims")
     ]
+
+
+def _unplaced(turn: Turn) -> list[TaskView]:
+    """The live tasks that wait for the first node of their attempt."""
+    pods = turn.observed.pods
+    first = [task for task in turn.view.live if not task.replaces]
+    return [task for task in first if not ((pod := pods.get(task.pod_name)) and pod.node_name)]
 
 
 def _health(turn: Turn, tasks: Sequence[ChannelTask]) -> DomainHealth | None:

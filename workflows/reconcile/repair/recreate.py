@@ -204,7 +204,7 @@ def _recreate_unclaimed_domain(turn: Turn) -> None:
     view = turn.view
     if not view.placement.nvlink or not _is_old(view) or observations.compute_domain_observed(view):
         return
-    if claims_channels(view) or not turn.cluster.serves(COMPUTE_DOMAIN):
+    if claims_channels(view.live) or not turn.cluster.serves(COMPUTE_DOMAIN):
         return
     if refusal := _refusal(lambda: _recreate_domain(turn)):
         note = _refused(view, "ComputeDomain", f"{_DOMAIN_GONE} It could not be made again. {refusal}")

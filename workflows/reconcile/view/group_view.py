@@ -6,7 +6,7 @@ under their locks. After a record the values are those under its locks.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -394,7 +394,7 @@ def _seconds(since: datetime | None, until: datetime) -> float:
     return (until - since).total_seconds() if since is not None else 0.0
 
 
-def claims_channels(view: GroupView) -> bool:
-    """Whether a live task's container claims a channel of the group's ComputeDomain."""
-    live = [task.pk for task in view.live]
-    return Task.objects.filter(pk__in=live, spec__claims_channel=True).exists()
+def claims_channels(tasks: Iterable[TaskView]) -> bool:
+    """Whether the container of one of these tasks claims a channel of its group's ComputeDomain."""
+    keys = [task.pk for task in tasks]
+    return bool(keys) and Task.objects.filter(pk__in=keys, spec__claims_channel=True).exists()
