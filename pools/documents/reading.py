@@ -5,7 +5,7 @@ given", as in OSMO's own replies, and takes the default.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -38,6 +38,21 @@ Line = Annotated[str, Field(max_length=1024), AfterValidator(_without_nul)]
 FlagOrAuto = Annotated[bool | None, BeforeValidator(lambda written: None if written == "auto" else written)]
 """``true``, ``false`` or ``auto``, which is the same as nothing."""
 
+FOLLOWING = frozenset(
+    {
+        "empty",
+        "name_of_managed_topology",
+        "no_composites",
+        "no_gangs_of_others",
+        "no_keys",
+        "nvlink_not_in_pool",
+        "over_maximum",
+        "unknown_key",
+        "unknown_platform",
+    }
+)
+"""Codes of faults that compare a field with another one: no faults where that could not be read."""
+
 D = TypeVar("D", bound=Document)
 
 _QUOTED = re.compile("'([^']+)'")
@@ -63,21 +78,42 @@ def merged(document: Mapping[str, Any], changes: Mapping[str, Any], *, depth: in
 def read(
     shape: type[D], written: Any, *, path: Path, read_only: Collection[str] = ()
 ) -> tuple[D | None, list[Fault]]:
-    """Read one document; without a result there is at least one fault.
+    """Read one document and find its faults; of one with faults as much as can be read, for further checks.
 
-    ``read_only`` names fields that a GET shows and a write ignores.
+    Without a result there is at least one fault. ``read_only`` names fields that a GET shows and a write
+    ignores.
     """
     if not isinstance(written, Mapping):
         return None, [Fault(path, "not_a_mapping", f"An object is needed here, not {_kind(written)}.")]
-    fields = {key: value for key, value in written.items() if key not in read_only}
+    fields = _without_nulls({key: value for key, value in written.items() if key not in read_only})
     try:
-        return shape.model_validate(_without_nulls(fields)), []
+        return shape.model_validate(fields), []
     except ValidationError as error:
         entries = error.errors(include_url=False)
     faults = [_fault(shape, entry, path) for entry in entries[:MAX_FAULTS]]
     if others := len(entries) - len(faults):
         faults.append(more_faults(others, path=path))
-    return None, faults
+    try:
+        return shape.model_validate(_without_members(fields, {entry["loc"] for entry in entries})), faults
+    except ValidationError:
+        return None, faults
+
+
+def beside(unread: Collection[Fault], faults: Iterable[Fault]) -> list[Fault]:
+    """The faults of what could be read, without those that may follow from what could not."""
+    return [fault for fault in faults if not (unread and fault.code in FOLLOWING)]
+
+
+def _without_members(value: Any, places: Collection[tuple[int | str, ...]]) -> Any:
+    """An object without its members at these places, and without a member that is a list with one of them."""
+    if not isinstance(value, Mapping) or () in places:
+        return value
+    below = {key: {place[1:] for place in places if place[:1] == (key,)} for key in value}
+    return {
+        key: _without_members(member, below[key])
+        for key, member in value.items()
+        if not below[key] or (isinstance(member, Mapping) and () not in below[key])
+    }
 
 
 def _without_nulls(value: Any, *, depth: int = 8) -> Any:

@@ -30,7 +30,7 @@ from pools.clusters.connect import cluster_for
 from pools.clusters.probe import READ_SECONDS, Address, Probe, lacks, probe_cluster
 from pools.documents import backend as shape
 from pools.documents.default_topology import defaults_of
-from pools.documents.reading import merged, read
+from pools.documents.reading import beside, merged, read
 from pools.documents.recovery import words_of
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
@@ -196,7 +196,8 @@ def _read(
     document, unread = read(shape.BackendDocument, written, path=(), read_only=shape.READ_ONLY)
     faults += unread
     if document is not None:
-        faults += check_backend(document, kinds=installed())
+        faults += beside(unread, check_backend(document, kinds=installed()))
+    if document is not None and not unread:
         faults += faults_of_namespace(document.k8s_namespace, before=backend)
         faults += faults_of_prefix(document.queue_settings.prefix, before=backend)
     return document, faults

@@ -18,7 +18,7 @@ from pools.clusters.capabilities import capabilities_of, owned_capabilities
 from pools.clusters.probe import lacks
 from pools.documents import pool as shape
 from pools.documents.backend import shard_label, shard_of
-from pools.documents.reading import merged, read
+from pools.documents.reading import beside, merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Platform, Pool, TopologyKey
 from pools.pod_templates.applied import Templates, apply_to_pool
@@ -162,7 +162,7 @@ def _read(draft: _Draft) -> list[Fault]:
     draft.document, unread = read(shape.PoolDocument, draft.written, path=(), read_only=shape.READ_ONLY)
     faults += unread
     if draft.document is not None:
-        faults += check_pool(draft.document)
+        faults += beside(unread, check_pool(draft.document))
         targets = [target.model_dump() for target in draft.document.notify]
         if draft.pool is None or targets != draft.pool.notify:
             faults += target_faults(targets, path=("notify",), of_user=False)

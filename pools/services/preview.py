@@ -80,8 +80,8 @@ def _dry_run(
 
 def _content(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The content that a refused document would have given the pool; None if it cannot be read."""
-    written, _ = read(shape.PoolDocument, document, path=(), read_only=shape.READ_ONLY)
-    if written is None:
+    written, unread = read(shape.PoolDocument, document, path=(), read_only=shape.READ_ONLY)
+    if written is None or unread:
         return None
     pool = Pool(backend=Backend(name=written.backend))
     shape.write(written, pool)

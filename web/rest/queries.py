@@ -5,7 +5,8 @@ field that is not declared is refused, and the error names the declared ones.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import cache
 from typing import Any, NoReturn
@@ -21,6 +22,20 @@ from scheduling.sentences import agree, did_you_mean, plain_listing
 _TRUE = frozenset({"true", "1", "yes"})
 _FALSE = frozenset({"false", "0", "no", ""})
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+FieldErrors = dict[str, list[ErrorDetail]]
+
+
+@contextmanager
+def also_wrong(errors: FieldErrors) -> Iterator[None]:
+    """Raise ValidationError with these errors and those that are raised inside; nothing if there are none."""
+    try:
+        yield
+    except serializers.ValidationError as error:
+        raise serializers.ValidationError({**error.detail, **errors}) from error
+    if errors:
+        raise serializers.ValidationError(errors)
 
 
 class StrictForm(serializers.Serializer[Any]):
@@ -42,17 +57,18 @@ class StrictForm(serializers.Serializer[Any]):
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
-            fields = list(self.fields)
-            which = f"accepted are {', '.join(fields)}" if fields else "none is accepted"
-            message = f"There is no such field; {which}."
-            raise serializers.ValidationError(
-                {
-                    name[:80]: [ErrorDetail(message + did_you_mean(name, fields), code="unknown_field")]
-                    for name in unknown[:20]
-                }
-            )
-        return super().to_internal_value(data)
+        unknown = self._unknown(data) if isinstance(data, Mapping) else {}
+        with also_wrong(unknown):
+            return super().to_internal_value(data)
+
+    def _unknown(self, data: Mapping[str, Any]) -> FieldErrors:
+        fields = list(self.fields)
+        which = f"accepted are {', '.join(fields)}" if fields else "none is accepted"
+        message = f"There is no such field; {which}."
+        return {
+            name[:80]: [ErrorDetail(message + did_you_mean(name, fields), code="unknown_field")]
+            for name in sorted(data.keys() - self.fields.keys())[:20]
+        }
 
 
 @cache
@@ -109,14 +125,14 @@ class Query(StrictForm):
             and name in fields
             and not isinstance(fields[name], serializers.ListField)
         ]
-        if repeated:  # the last would win in silence: dry_run=True&dry_run=False must not submit
-            errors = [ErrorDetail("It is given more than once.", code="repeated")]
-            raise serializers.ValidationError(dict.fromkeys(repeated, errors))
+        # the last would win in silence: dry_run=True&dry_run=False must not submit
+        errors = [ErrorDetail("It is given more than once.", code="repeated")]
         values = {
             name: parameters.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
             for name, value in parameters.items()
         }
-        return valid_values(cls.on(values))
+        with also_wrong(dict.fromkeys(repeated, errors)):
+            return valid_values(cls.on(values))
 
     @classmethod
     def without_body(cls, request: Request) -> dict[str, Any]:

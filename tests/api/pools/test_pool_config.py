@@ -276,6 +276,43 @@ def test_all_faults_come_at_once(put, kai):
     assert 'did you mean "nvlink"?' in {d["path"]: d["message"] for d in reply["details"]}["configs.nvlinks"]
 
 
+def test_a_mistyped_field_hides_no_fault_of_the_others(put, kai):
+    written = {
+        "nvlinks": True,
+        "topology_keys": [{"key": "a b", "label": "x"}],
+        "platforms": {"p": {"nodeselector": {}, "node_selector": {"not a label!": "x"}}},
+        "notify": [{"webhook": "https://example.com", "kinds": 1}],
+    }
+    status, reply = put("pool/train", {**POOL, **written})
+    assert (status, faults(reply)) == (
+        400,
+        {
+            ("configs.nvlinks", "unknown_field"),
+            ("configs.topology_keys[0].key", "invalid_key"),
+            ("configs.platforms.p.nodeselector", "unknown_field"),
+            ("configs.platforms.p.node_selector.not a label!", "invalid_label"),
+            ("configs.notify[0].kinds", "list_type"),
+        },
+    )
+
+
+def test_no_fault_follows_from_a_field_that_cannot_be_read(put, kai):
+    written = {
+        "platform": {"gpu": {}},
+        "default_platform": "gpu",
+        "default_topology": {"topology": [{"key": "k"}]},
+    }
+    status, reply = put("pool/train", {**POOL, **written, "topology_keys": [{"key": "k", "lable": "x"}]})
+    assert (status, faults(reply)) == (
+        400,
+        {
+            ("configs.platform", "unknown_field"),
+            ("configs.topology_keys[0].lable", "unknown_field"),
+            ("configs.topology_keys[0].label", "required"),
+        },
+    )
+
+
 def test_of_many_pools_none_is_saved_when_one_is_wrong(put, kai):
     status, reply = put("pool", {"a": POOL, "b": {**POOL, "topology_keys": [{"key": "!", "label": "x"}]}})
     assert status == 400

@@ -305,3 +305,10 @@ def test_a_message_is_not_the_document(api, nothing_left):
 def test_yaml_1_1_words_are_text_where_text_is_asked(api):
     file = yaml.safe_dump({"workflow": alone(args=[True, 1, 2.5])})
     assert post(api, file).status_code == 200
+
+
+def test_every_fault_of_a_query_is_told_at_once(api, nothing_left):
+    query = "?dryrun=True&priority=URGENT&validation_only=True&validation_only=False"
+    body = assert_error_shape(post(api, text(alone()), query), 400)
+    want = {("dryrun", "unknown_field"), ("priority", "invalid_choice"), ("validation_only", "repeated")}
+    assert {(detail["path"], detail["code"]) for detail in body["details"]} == want
