@@ -49,7 +49,8 @@ def test_a_second_token_leaves_the_user_as_they_were():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["a b"], ["-x"], ["ann,root"], [""], ["änn"], ["ann", "--name", "x" * 64]]
+    "arguments",
+    [["a b"], ["-x"], ["ann,root"], [""], ["änn"], ["ann", "--name", "x" * 64], ["ann", "--name", "a b"]],
 )
 def test_a_name_that_makes_no_sense_makes_nothing(arguments):
     with pytest.raises(CommandError):

@@ -8,10 +8,19 @@ from django.utils import timezone
 
 from scheduling.errors import Conflict, Forbidden, NotFound
 from web.env import environment
-from web.models import PersonalToken
+from web.models import TOKEN_NAME_LENGTH, PersonalToken
+from web.policy import NAME
 
 MOST_TOKENS = 100
 """Living tokens of one user that may be made over REST."""
+
+
+TOKEN_NAME_RULE = f"A token's name is a letter, then letters, digits, . - _; at most {TOKEN_NAME_LENGTH}."
+
+
+def is_token_name(name: str) -> bool:
+    """Whether a new token may have this name, so that the address that revokes it names it too."""
+    return len(name) <= TOKEN_NAME_LENGTH and NAME.fullmatch(name) is not None
 
 
 def make_token(user: User, *, name: str) -> str:

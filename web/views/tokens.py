@@ -19,8 +19,8 @@ from web.access import services
 from web.access.permissions import Needs, caller
 from web.access.rights import has_external_rights
 from web.limits.throttles import TokenThrottle
-from web.models import TOKEN_NAME_LENGTH, PersonalToken
-from web.policy import NAME, Action
+from web.models import PersonalToken
+from web.policy import Action
 from web.rest.queries import refuse_body
 from web.rest.shapes import Instant, Shape, about
 from web.times import naive_utc
@@ -98,10 +98,11 @@ class TokenView(APIView):
 
 
 def _checked_name(name: str) -> str:
-    if len(name) <= TOKEN_NAME_LENGTH and NAME.fullmatch(name):
+    if services.is_token_name(name):
         return name
-    message = f"A token's name is a letter, then letters, digits, . - _; at most {TOKEN_NAME_LENGTH}."
-    raise InvalidSpec(message, [Fault(("token_name",), "invalid_name", message)])
+    raise InvalidSpec(
+        services.TOKEN_NAME_RULE, [Fault(("token_name",), "invalid_name", services.TOKEN_NAME_RULE)]
+    )
 
 
 def _token_of(request: Request) -> PersonalToken | None:

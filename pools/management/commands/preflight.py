@@ -3,9 +3,11 @@
 import json
 import sys
 from argparse import ArgumentParser
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
 from pools import selectors
 from pools.preflight.report import as_json, as_text, preflight
@@ -28,9 +30,10 @@ class Command(BaseCommand):
         rows = selectors.living_backends().select_related("cluster").order_by("name")
         if name := options["backend"]:
             rows = rows.filter(name=name)
+            with suppress(DatabaseError):  # which the report says
+                if not rows.exists():
+                    raise CommandError(f'There is no backend "{name[:63]}".')
         report = preflight(rows, seconds=SECONDS)
-        if name and not report.backends and report.installation[-1].check != "backends":
-            raise CommandError(f'There is no backend "{name[:63]}".')
         text = json.dumps(as_json(report), indent=2) if options["json"] else "\n".join(as_text(report))
         self.stdout.write(text)
         if report.exit_code:

@@ -1,6 +1,7 @@
 """The preflight over REST: for those who may read backends, and about the backends that they may read."""
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from cluster.kinds import CONFIG_MAP
 from tests.fakes.kai import kai_cluster
@@ -77,3 +78,8 @@ def test_a_caller_who_asks_too_often_waits(admin, kai, monkeypatch):
     monkeypatch.setattr(throttles, "CHECKS_PER_MINUTE", 1)
     answers = [admin.get("/api/preflight").status_code for _ in range(3)]
     assert answers[-1] == 429
+
+
+def test_the_command_knows_a_backend_that_is_not_there_from_a_cluster_that_was_not_checked(kai):
+    with pytest.raises(CommandError, match='There is no backend "east"'):
+        call_command("preflight", "--backend", "east")

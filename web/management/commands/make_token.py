@@ -9,8 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from web.access.gateway import USERNAME, USERNAME_RULE
-from web.access.services import make_token
-from web.models import TOKEN_NAME_LENGTH
+from web.access.services import TOKEN_NAME_RULE, is_token_name, make_token
 
 
 class Command(BaseCommand):
@@ -27,8 +26,8 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def handle(self, *_: Any, **options: Any) -> None:
-        if len(options["name"]) > TOKEN_NAME_LENGTH:
-            raise CommandError(f"--name: at most {TOKEN_NAME_LENGTH} characters")
+        if not is_token_name(options["name"]):
+            raise CommandError(f"--name: {TOKEN_NAME_RULE}")
         if not (
             USERNAME.fullmatch(options["user"]) or User.objects.filter(username=options["user"]).exists()
         ):
