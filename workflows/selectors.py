@@ -295,11 +295,13 @@ def named_tasks(workflow: Workflow, *, task: str, retry_id: int | None) -> tuple
         raise UnknownTask(
             f"{task[:64]!a} does not name tasks of workflow {workflow.name}: {error}."
         ) from error
-    if task and not names:
-        named = rows.filter(Q(name=task) | Q(spec__counted__entry=task))
+    if names:
+        existing = set(rows.filter(name__in=names).values_list("name", flat=True))
+        absent = [name for name in names if name not in existing]
+    else:
+        named = rows.filter(Q(name=task) | Q(spec__counted__entry=task)) if task else rows.none()
         names = tuple(dict.fromkeys(named.order_by("position").values_list("name", flat=True)))
-    existing = set(rows.filter(name__in=names).values_list("name", flat=True)) if len(names) > 1 else {*names}
-    absent = [name for name in names if name not in existing] or ([task] if task and not names else [])
+        absent = [task] if task and not names else []
     if absent:
         raise UnknownTask(f"Workflow {workflow.name} has no task {absent[0][:64]!a}.")
     tries = rows.filter(name__in=names) if names else rows

@@ -470,6 +470,7 @@ def test_tasks_are_named_one_by_one_by_ranges_and_by_their_entry(submit, api):
     assert events_of(api, name, "driver") == ["It has no pod yet."]
     assert "has no task 'worker-9'" in events_of(api, name, "worker[7-9]")
     assert "has no task 'work'" in events_of(api, name, "work")
+    assert "has no task 'worker-9'" in events_of(api, name, "worker[9]")
     assert "lower index first" in events_of(api, name, "worker[3-1]")
     assert "at most 10,000" in events_of(api, name, "worker[0-99999999]")
 
