@@ -74,8 +74,9 @@ def map_of_workflow(workflow: Reply, reply: Reply) -> Map:
         task["status"] for group in workflow["groups"] for task in group["tasks"] if not task["node_name"]
     )
     left = ", ".join(f"{number} {status}" for status, number in waiting.items())
+    where = tables.node_count(len(tasks))
     return Map(
-        heading=f"{workflow['name']} in pool {pool}: {workflow['status']}, on {len(tasks)} nodes",
+        heading=f"{workflow['name']} in pool {pool}: {workflow['status']}, on {where}",
         tables=tuple(
             table
             for table in (Table(("PLACE", "TASKS"), tuple(rows)), tables.outcomes(workflow["groups"]))

@@ -89,7 +89,7 @@ def pools(reply: Reply) -> Table:
 def _in_use(pool: Reply) -> tuple[str, str, str, str]:
     """What is free of a pool's nodes and GPUs, how many groups wait, and what would fit."""
     gpus = pool["resource_usage"]
-    fits = (f"{level['nodes']} nodes in a {level['key']}" for level in reversed(pool["largest"]))
+    fits = (f"{node_count(level['nodes'])} in a {level['key']}" for level in reversed(pool["largest"]))
     return (
         f"{pool['free_nodes']} of {pool['nodes']}",
         f"{gpus['total_free']} of {gpus['total_capacity']}",
@@ -170,6 +170,11 @@ def tasks_on_node(reply: Reply) -> Table:
     return Table(columns, tuple(rows), "On it", wide=frozenset({"RETRY"}))
 
 
+def node_count(number: int) -> str:
+    """``1 node``, ``3 nodes``."""
+    return f"{number} node{'' if number == 1 else 's'}"
+
+
 def pool_heading(reply: Reply) -> str:
     """A pool with its nodes and what is free."""
     age = f", as of {moment(reply['observed_at'])} UTC" if reply["observed_at"] else ", none seen yet"
@@ -177,7 +182,8 @@ def pool_heading(reply: Reply) -> str:
         age += f", {int(reply['age_seconds']) // 60} min old: the observer is silent"
     nvlink = ", NVLink" if reply["nvlink"] else ""
     gpus = f", {reply['free_gpus']} of {reply['gpus']} GPUs" if reply["gpus"] else ""
-    return f"pool {reply['name']}: {reply['nodes']} nodes, free are {reply['free_nodes']}{gpus}{nvlink}{age}"
+    nodes = f"{node_count(reply['nodes'])}, free are {reply['free_nodes']}"
+    return f"pool {reply['name']}: {nodes}{gpus}{nvlink}{age}"
 
 
 def keys(reply: Reply) -> Table:

@@ -17,6 +17,7 @@ from pools.admin.pages import AdminPage, error_lines, render_diff
 from pools.documents.yaml_text import TextLimits
 from pools.services import ConfigChange, WriteMode
 from scheduling.errors import TopologyError
+from scheduling.sentences import count_of
 from web.access.rights import grants_of
 
 
@@ -68,7 +69,7 @@ class FileActions:
                 faults = error_lines(error)
             else:
                 if request.POST.get("do") == "import":
-                    messages.success(request, f"{len(done.changed)} objects changed.")
+                    messages.success(request, f"{count_of(len(done.changed), 'object')} changed.")
                     return redirect(back)
                 content = render_diff(done.diff)
         page = AdminPage(

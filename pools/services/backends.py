@@ -57,6 +57,7 @@ from pools.services.recording import (
 from scheduling.backends.registry import installed, joins_queues, owns_topologies
 from scheduling.capabilities import check_queue_settings, check_share
 from scheduling.errors import Conflict, Fault, NotFound
+from scheduling.sentences import agree, count_of, plural
 
 BACKEND = ConfigRevision.Type.BACKEND
 SCHEDULER = ("scheduler_settings", "scheduler_type")
@@ -83,13 +84,14 @@ def delete_backend(*, name: str, change: ConfigChange, force: bool) -> None:
             raise NotFound(f'There is no backend "{name[:63]}".')
         expect(backend, change)
         if pools := list(backend.pools.values_list("name", flat=True)):
+            used = f"{plural(len(pools), 'pool')} {', '.join(pools)}"
             raise Conflict(
-                f'Backend "{name}" is used by pools {", ".join(pools)}: move or delete them first.'
+                f'Backend "{name}" is used by {used}: move or delete {agree(len(pools), "it", "them")} first.'
             )
         if not force and (left := usage().unreleased_groups(backend.pk)):
+            work = f"{count_of(left, 'task group')} that {agree(left, 'is', 'are')} not released"
             raise Conflict(
-                f'Backend "{name}" has {left} task groups that are not released: wait, cancel them, or force '
-                "the deletion, which leaves them running."
+                f'Backend "{name}" has {work}: wait, cancel, or force the deletion, which ends no work.'
             )
         record(config_type=BACKEND, name=name, content=None, change=change)
         backend.deleted_at = timezone.now()

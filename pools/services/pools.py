@@ -41,7 +41,7 @@ from pools.services.recording import (
 from pools.values.news_targets import target_faults
 from scheduling.backends.registry import installed, joins_queues, owns_topologies
 from scheduling.errors import MAX_FAULTS, Conflict, Fault, NotFound, Notice, Path
-from scheduling.sentences import listing
+from scheduling.sentences import agree, count_of, listing
 
 POOL = ConfigRevision.Type.POOL
 
@@ -103,10 +103,7 @@ def delete_pool(*, name: str, change: ConfigChange, force: bool) -> None:
         pool = locked_pool(name)
         expect(pool, change)
         if not force and (living := usage().live_workflows(name)):
-            raise Conflict(
-                f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '
-                "deletion, which leaves them running."
-            )
+            raise Conflict(f"{unended(name, living)} deletion, which ends no work.")
         record(config_type=POOL, name=name, content=None, change=change)
         enqueue("pools.sync_backend", pool.backend_id)
         pool.delete()
@@ -132,6 +129,12 @@ def locked_pool(name: str) -> Pool:
     if pool is None:
         raise NotFound(f'There is no pool "{name[:63]}".')
     return pool
+
+
+def unended(name: str, living: int) -> str:
+    """The beginning of a refusal for a pool whose work has not ended."""
+    work = f"{count_of(living, 'workflow')} that {agree(living, 'has', 'have')} not ended"
+    return f'Pool "{name}" has {work}: wait, cancel, or force the'
 
 
 def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]]:

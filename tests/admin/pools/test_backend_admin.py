@@ -86,7 +86,7 @@ def test_a_fault_is_told_beside_its_field(browser, kai, changes, place):
 def test_a_backend_in_use_is_not_deleted(browser, pool):
     page = f"/admin/pools/backend/{pool.backend_id}/delete/"
     answer = browser.post(page, {"post": "yes"}, follow=True)
-    assert shown_in_page(answer, "is used by pools train")
+    assert shown_in_page(answer, "is used by pool train: move or delete it first")
     assert Backend.objects.get().deleted_at is None
 
 

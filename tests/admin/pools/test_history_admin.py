@@ -153,7 +153,7 @@ def test_a_pool_is_renamed_on_a_page_of_its_own(browser, pool, running):
     assert page in browser.get(f"/admin/pools/pool/{pool.pk}/change/").content.decode()
     asked = {"new_name": "drill", "revision_read": pool.revision}
     running.living = 1
-    assert shown_in_page(browser.post(page, asked), "has 1 workflows that have not ended")
+    assert shown_in_page(browser.post(page, asked), "has 1 workflow that has not ended")
     assert shown_in_page(browser.post(page, asked | {"force": "on", "new_name": "a name"}), "is no name")
     assert browser.post(page, asked | {"force": "on"}).status_code == 302
     assert Pool.objects.get().name == "drill"

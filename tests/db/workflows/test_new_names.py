@@ -23,7 +23,7 @@ def test_accepted_work_keeps_its_queue_under_a_pools_new_name():
     group = TaskGroupFactory(pool=pool)
     frozen = dict(group.placement)
     before, _ = desired(pool)
-    with pytest.raises(Conflict, match="1 workflows"):
+    with pytest.raises(Conflict, match="1 workflow that"):
         services.rename_pool(name="train", new_name="drill", change=ADMIN, force=False)
 
     services.rename_pool(name="train", new_name="drill", change=ADMIN, force=True)
