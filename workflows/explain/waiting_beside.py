@@ -23,7 +23,9 @@ class WaitingBeside:
         if not self.groups:
             return ""
         text = f"{count_of(self.groups, 'group')} of others {agree(self.groups, 'waits', 'wait')} too"
-        return f"{text}, {self.longer} of them for longer." if self.longer else f"{text}, none for longer."
+        if self.groups == 1:
+            return f"{text}, and for longer." if self.longer else f"{text}, but not for longer."
+        return f"{text}, {self.longer or 'none'} of them for longer."
 
     def as_json(self) -> dict[str, Any]:
         return {"groups": self.groups, "longer": self.longer}
