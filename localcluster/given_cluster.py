@@ -37,7 +37,7 @@ def register(running: stack.Running, options: stack.Options, *, progress: Callab
         "scheduler_settings": {"scheduler_type": options.backend_scheduler},
     }
     client = Rest(api_url=running.api_url, token=running.token)
-    client.put(f"/api/configs/backend/{NAME}", {"configs": document})
+    client.post(f"/api/configs/backend/{NAME}", {"configs": document})  # its other fields stay
 
 
 def ensure_namespace(kubeconfig: Path, name: str) -> str:

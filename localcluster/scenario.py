@@ -181,15 +181,19 @@ def prepare(
 def configure(
     running: stack.Running, *, places: Mapping[str, Place] = PLACES, progress: Callable[[str], None]
 ) -> None:
-    """Create the backends and the pools over REST."""
+    """Create the backends and the pools that are missing over REST: others are their administrators'."""
     progress("creating the backends and the pools")
     client = Rest(api_url=running.api_url, token=running.token)
-    for name, scheduler in BACKENDS.items():
-        client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
-    for name, place in places.items():
+    backends = {backend["name"] for backend in client.get("/api/configs/backend")["backends"]}
+    for name in (name for name in BACKENDS if name not in backends):
+        client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, BACKENDS[name])})
+    pools = client.get("/api/configs/pool")["pools"]
+    missing = {name: place for name, place in places.items() if name not in pools}
+    for name, place in missing.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
-    _wait_known(client, places)
-    _wait_tried(client)
+    _wait_known(client, missing)
+    if "native" not in backends:
+        _wait_tried(client)
 
 
 def _queue() -> kueue_queues.Queue:

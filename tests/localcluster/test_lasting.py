@@ -168,6 +168,19 @@ def test_the_preflight_leaves_no_question_open(site):
 
 
 @pytest.mark.deep
+def test_what_an_administrator_changed_stays_over_down_and_up(site):
+    site.service.call("PATCH", "/api/configs/pool/spines", {"configs_dict": {"allow_exec": True}})
+    site.service.post("/api/configs/backend/plain", {"configs": {"description": "ours"}})
+    site.service.call("DELETE", "/api/configs/pool/split", {})
+    assert site.command("down") == (0, "stopped\n")
+    status, printed = site.command("up")
+    assert status == 0, printed
+    assert site.service.get("/api/configs/pool/spines")["allow_exec"] is True
+    assert site.service.get("/api/configs/backend/plain")["description"] == "ours"
+    assert site.service.get("/api/configs/pool/split")["revision"] > 0  # what is missing is made again
+
+
+@pytest.mark.deep
 def test_nothing_is_lost_when_parts_are_killed_one_by_one_nor_over_down_and_up(site):
     before = site.run
     name = site.service.submit("spines", WORKFLOW)["name"]
