@@ -33,7 +33,8 @@ def also_wrong(errors: FieldErrors) -> Iterator[None]:
     try:
         yield
     except serializers.ValidationError as error:
-        raise serializers.ValidationError({**error.detail, **errors}) from error
+        details = error.detail if isinstance(error.detail, dict) else {"non_field_errors": error.detail}
+        raise serializers.ValidationError({**details, **errors}) from error
     if errors:
         raise serializers.ValidationError(errors)
 
