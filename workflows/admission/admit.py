@@ -123,7 +123,7 @@ class _Admission:
         exec_timeout = self.timeout("exec_timeout", self.spec.exec_timeout, facts.exec_timeout)
         queue_timeout = self.timeout("queue_timeout", self.spec.queue_timeout, facts.queue_timeout)
         self.check_names()
-        self.notices += _elsewhere(self.spec, facts)
+        self.notices += [*_elsewhere(self.spec, facts), *_without_retries(self.spec, facts)]
         return GroupPlacement(
             terms=facts.terms,
             priority_class=names.priority_class(self.scheduled_priority(), prefix=facts.queues.prefix),
@@ -506,6 +506,18 @@ def _member(task: TaskSpec, platform: PlatformFacts | None) -> GangTask:
         inherits=not resource.leaves_group_topology,
         shape=shape_of(resource, platform=platform.name if platform else None),
     )
+
+
+def _without_retries(spec: WorkflowSpec, facts: PoolFacts) -> Iterator[Notice]:
+    """Warn of exit codes that would try a task again where the service allows no retries."""
+    tasks = [task for group in spec.groups for task in group.tasks if "RESCHEDULE" in task.exit_actions]
+    if tasks and not facts.limits.max_retry_per_task:
+        message = (
+            f"Exit codes of {listing(task.name for task in tasks)} say RESCHEDULE, and the service tries no "
+            "task again: its max_retry_per_task is 0. They count as other failures, and the recovery of the "
+            "group decides."
+        )
+        yield Notice("no_retries", message, (*tasks[0].path, "exitActions", "RESCHEDULE"))
 
 
 def _elsewhere(spec: WorkflowSpec, facts: PoolFacts) -> Iterator[Notice]:

@@ -7,7 +7,7 @@ import yaml
 from celery import current_app
 
 from localcluster.directories import CHECKOUT
-from pools.models import Backend
+from pools.models import Backend, ConfigRevision, ServiceConfig
 from pools.values.recovery import Response
 from scheduling.topology.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
@@ -503,6 +503,17 @@ def test_nodes_without_a_label_are_named(submit, pool):
     (warning,) = [text for text in warnings if "lacks label nvidia.com/gpu.clique" in text]
     assert "1 of the pool's 2 nodes" in warning
     assert warning.endswith("lonely.")
+
+
+@pytest.mark.parametrize(("retries", "warned"), [(0, 1), (1, 0)])
+def test_exit_codes_that_try_no_task_again_are_a_warning(submit, pool, retries, warned):
+    content = {"max_retry_per_task": retries}
+    ServiceConfig.objects.create(config_type=ConfigRevision.Type.WORKFLOW, content=content, revision=1)
+    workflow = gang(2)
+    workflow["groups"][0]["tasks"][1]["exitActions"] = {"RESCHEDULE": "75"}
+    warnings = accepted(submit(workflow))["warnings"]
+    said = [text for text in warnings if 'Exit codes of "worker-1" say RESCHEDULE' in text]
+    assert len(said) == warned
 
 
 def test_a_level_that_no_node_carries_is_a_warning(submit, pool):
