@@ -15,6 +15,7 @@ from tests.worker.world import fresh
 from workflows import tasks
 from workflows.models import TaskGroup
 from workflows.services import notify, queue
+from workflows.services.lease import release, take_lease
 from workflows.services.notify import LEAST_MESSAGES, MOST_IN_A_MESSAGE, OVERDUE_SECONDS, mark_due
 from workflows.services.sweep import due_groups, note_sweep
 
@@ -113,13 +114,26 @@ def test_a_group_that_waits_for_a_worker_gets_no_second_message(
     assert sent == [[str(group.pk)]]
 
 
+def test_a_group_that_is_due_by_its_time_alone_gets_a_message(
+    world, sent, django_capture_on_commit_callbacks
+):
+    """The next sweep would find it seconds later."""
+    (group,) = settled_groups(world.pool(), 1)
+    mark_due([group.pk])
+    release(take_lease(group.pk), failures=0, seconds=0.0)
+    with django_capture_on_commit_callbacks(execute=True):
+        mark_due([group.pk])
+        mark_due([group.pk])
+    assert sent == [[str(group.pk)]]
+
+
 def test_a_group_that_no_sweep_finds_gets_a_message_with_its_next_notification(
     world, sent, django_capture_on_commit_callbacks
 ):
     """Beat is away, and what the cluster reports still brings a group on."""
     (group,) = settled_groups(world.pool(), 1)
     since = timezone.now() - timedelta(seconds=OVERDUE_SECONDS + 1)
-    TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=since)
+    TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=since, notifications=1)
     with django_capture_on_commit_callbacks(execute=True):
         mark_due([group.pk])
     assert sent == [[str(group.pk)]]
@@ -132,7 +146,7 @@ def test_a_group_that_waits_long_for_a_worker_gets_no_message_more_while_sweeps_
     """Workers that are late would get a message for each report of the cluster, and be later still."""
     (group,) = settled_groups(world.pool(), 1)
     since = timezone.now() - timedelta(seconds=OVERDUE_SECONDS + 1)
-    TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=since)
+    TaskGroup.objects.filter(pk=group.pk).update(next_reconcile_at=since, notifications=1)
     note_sweep()
     with django_capture_on_commit_callbacks(execute=True):
         mark_due([group.pk])

@@ -35,15 +35,13 @@ _BACKEND = Columns(Backend)
 _TAKE = f"""
     WITH taken AS (
         UPDATE workflows_taskgroup AS g
-           SET lease_token = %(token)s, lease_worker = %(worker)s,
+           SET lease_token = %(token)s, lease_worker = %(worker)s, notifications = 0,
                lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
           FROM workflows_workflow AS w
          WHERE g.uuid = %(group)s AND g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
            AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) AND w.uuid = g.workflow_id
-     RETURNING g.notifications, g.failures, g.backend_id, g.name AS task_group, w.name AS workflow,
-               w.request_id)
-    SELECT {_BACKEND.sql("b")},
-           taken.notifications, taken.failures, taken.task_group, taken.workflow, taken.request_id
+     RETURNING g.failures, g.backend_id, g.name AS task_group, w.name AS workflow, w.request_id)
+    SELECT {_BACKEND.sql("b")}, taken.failures, taken.task_group, taken.workflow, taken.request_id
       FROM taken JOIN pools_backend AS b ON b.id = taken.backend_id
 """  # noqa: S608 -- names of columns
 _EXTEND = """
@@ -55,7 +53,7 @@ _RELEASE = """
        SET lease_token = NULL, lease_worker = NULL, lease_until = NULL, failures = %(failures)s,
            next_reconcile_at = CASE
              WHEN released_at IS NOT NULL THEN NULL
-             WHEN notifications <> %(notifications)s THEN clock_timestamp()
+             WHEN notifications > 0 THEN clock_timestamp()
              WHEN %(at)s::timestamptz IS NOT NULL THEN %(at)s
              WHEN %(seconds)s::float8 IS NOT NULL THEN clock_timestamp() + make_interval(secs => %(seconds)s)
            END
@@ -74,7 +72,6 @@ class Lease:
 
     group_id: UUID
     token: UUID
-    notifications: int
     failures: int
     backend: Backend
 
@@ -109,9 +106,9 @@ def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     if row is None:
         return None
     backend, ends = selectors.way_to_cluster(_BACKEND.instance(row)), began + LEASE_SECONDS
-    notifications, failures, *texts = row[len(_BACKEND) :]
+    failures, *texts = row[len(_BACKEND) :]
     names = dict(zip(("task_group", "workflow", "request_id"), texts, strict=True))
-    return Lease(group_id, token, notifications, failures, backend, ends, clock, names=names)
+    return Lease(group_id, token, failures, backend, ends, clock, names=names)
 
 
 def extend(lease: Lease) -> None:
@@ -138,7 +135,6 @@ def release(lease: Lease, *, failures: int, seconds: float | None = None, at: da
     values: dict[str, Any] = {
         "group": lease.group_id,
         "token": lease.token,
-        "notifications": lease.notifications,
         "failures": failures,
         "seconds": seconds,
         "at": at,

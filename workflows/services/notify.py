@@ -7,9 +7,10 @@ comes in, and groups left to the sweep are taken in fair turns, which a queue do
 
 A message costs a worker about as much as a small step of a group. So where many groups of one backend are due
 at once, a message names several of them: the first as its argument, the others in a header. A few
-groups get a message each, so that several threads take them. A group that is due already gets none: whoever
-made it due sent one, or left it to the sweep, and of a crowd that waits for workers each would get several.
-One that has been due for ``OVERDUE_SECONDS`` does if no sweep has run for as long: beat is away.
+groups get a message each, so that several threads take them. A group that was notified and is due since gets
+none: whoever notified it sent one, or left it to the sweep, and of a crowd that waits for workers each would
+get several. Nobody sent one for a group that is due by its time alone, so it gets one. So does a group that
+has been due for ``OVERDUE_SECONDS`` if no sweep has run for as long: beat is away.
 """
 
 from collections import defaultdict
@@ -42,7 +43,7 @@ log = structlog.get_logger(__name__)
 _MARK = """
     WITH locked AS MATERIALIZED (
         SELECT uuid, backend_id, (lease_until > clock_timestamp()) IS TRUE AS leased,
-               (next_reconcile_at <= clock_timestamp()
+               (notifications > 0 AND next_reconcile_at <= clock_timestamp()
                 AND greatest(next_reconcile_at, (SELECT max(ran_at) FROM pools_sweeprun))
                     > clock_timestamp() - make_interval(secs => %(overdue)s)) IS TRUE AS due
           FROM workflows_taskgroup
@@ -60,7 +61,7 @@ def mark_due(group_ids: Iterable[UUID]) -> None:
     """Make groups due at once, and notify workers when the transaction has committed.
 
     A group under a lease gets no message, since the release of its lease sees the notification and sends one;
-    nor does a group that is due already, as long as sweeps find it.
+    nor does a group that was notified since its last lease, as long as sweeps find it.
     """
     values: dict[str, Any] = {"groups": list(group_ids), "overdue": OVERDUE_SECONDS}
     with connection.cursor() as cursor:
