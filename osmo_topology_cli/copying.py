@@ -45,6 +45,9 @@ _HEADERS = (
 _DAMAGES = (ValueError, IndexError, OverflowError, RecursionError)
 """What tarfile raises of headers that nobody's tar writes."""
 
+_TAR_FAILED = re.compile(r"not recoverable: exiting now|exiting with failure status", re.IGNORECASE)
+"""tar's last words after a failure. Of a command whose status was lost an API server says Success."""
+
 _NO_PROGRAM = re.compile(r"executable file not found|no such file or directory|not found", re.IGNORECASE)
 
 
@@ -172,7 +175,7 @@ class Copy:
         text, ending = " ".join(words.decode(errors="replace").split()), session.ending
         if ending is None:
             raise ServiceUnreachable("The session broke off.")
-        if ending.code != 0:
+        if ending.code != 0 or _TAR_FAILED.search(text):
             if _NO_PROGRAM.search(ending.message) and not text:
                 raise Failure(
                     f"The image of task {place.task} has no tar, and cp needs one there: {ending.message}"

@@ -4,12 +4,14 @@ import io
 import os
 import tarfile
 import threading
+from contextlib import nullcontext
 
 import pytest
 
+from osmo_topology_cli import copying
 from osmo_topology_cli.copying import MOST_HEADER, PIECE, Copy, Unpacking
 from osmo_topology_client.errors import Failure
-from osmo_topology_client.task_sessions import Ending
+from osmo_topology_client.task_sessions import STDERR, Ending
 from tests.e2e.conftest import workflow
 
 
@@ -263,6 +265,20 @@ def test_whatever_stops_the_sending_ends_the_input_of_the_tasks_tar(tmp_path, mo
     Copy(service=None, note=faults.append)._pack(tmp_path, "x", tar, faults)
     assert tar.ended.is_set()
     assert [str(fault) for fault in faults] == ["embedded null byte"]
+
+
+def test_a_tar_that_failed_is_a_failure_also_where_its_status_was_lost(tmp_path, monkeypatch):
+    """Seen on a busy API server: the cluster's connection ended before the status came."""
+
+    class FailedTar(TaskTar):
+        def output(self):
+            yield STDERR, b"tar: /no/such: Cannot open\ntar: Error is not recoverable: exiting now\n"
+            self.ending = Ending(0, "")
+
+    monkeypatch.setattr(copying, "exec_session", lambda *_, **__: nullcontext(FailedTar()))
+    (tmp_path / "run.sh").write_bytes(b"x")
+    with pytest.raises(Failure, match=r"tar in task a failed: .*Cannot open"):
+        Copy(service=None, note=print).run(f"{tmp_path}/run.sh", "w/a:/no/such/", showing=False)
 
 
 def test_a_stream_that_is_cut_leaves_no_half_file(target):
