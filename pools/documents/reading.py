@@ -5,6 +5,7 @@ given", as in OSMO's own replies, and takes the default.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
@@ -40,18 +41,24 @@ FlagOrAuto = Annotated[bool | None, BeforeValidator(lambda written: None if writ
 
 FOLLOWING = frozenset(
     {
+        "context_without_kubeconfig",
         "empty",
+        "invalid_topology_name",
+        "label_without_value",
         "name_of_managed_topology",
         "no_composites",
         "no_gangs_of_others",
+        "no_image",
         "no_keys",
+        "no_local_queues",
+        "no_own_queues",
         "nvlink_not_in_pool",
         "over_maximum",
         "unknown_key",
         "unknown_platform",
     }
 )
-"""Codes of faults that compare a field with another one: no faults where that could not be read."""
+"""Codes of faults that compare two fields; they are left out where any field could not be read."""
 
 D = TypeVar("D", bound=Document)
 
@@ -108,11 +115,13 @@ def _without_members(value: Any, places: Collection[tuple[int | str, ...]]) -> A
     """An object without its members at these places, and without a member that is a list with one of them."""
     if not isinstance(value, Mapping) or () in places:
         return value
-    below = {key: {place[1:] for place in places if place[:1] == (key,)} for key in value}
+    below: defaultdict[Any, set[tuple[int | str, ...]]] = defaultdict(set)
+    for first, *rest in places:
+        below[first].add(tuple(rest))
     return {
-        key: _without_members(member, below[key])
+        key: _without_members(member, below[key]) if key in below else member
         for key, member in value.items()
-        if not below[key] or (isinstance(member, Mapping) and () not in below[key])
+        if key not in below or (isinstance(member, Mapping) and () not in below[key])
     }
 
 

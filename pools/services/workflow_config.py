@@ -5,7 +5,7 @@ from typing import Any
 
 from pools import selectors
 from pools.checks.limits import check_workflow_config
-from pools.documents.reading import merged, read
+from pools.documents.reading import beside, merged, read
 from pools.documents.workflow import READ_ONLY, WorkflowConfigDocument
 from pools.models import ConfigRevision, ServiceConfig
 from pools.services.recording import ConfigChange, configuration_change, expect, record, refuse
@@ -36,7 +36,7 @@ def patch_workflow_config(*, changes: Any, change: ConfigChange) -> LimitsAtRevi
 def _save(written: Any, *, change: ConfigChange) -> LimitsAtRevision:
     document, faults = read(WorkflowConfigDocument, written, path=(), read_only=READ_ONLY)
     if document is not None:
-        faults += check_workflow_config(document)
+        faults += beside(faults, check_workflow_config(document))
     refuse(faults)
     if document is None:
         raise AssertionError("unreachable: a document that cannot be read has faults")

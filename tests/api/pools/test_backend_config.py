@@ -55,6 +55,29 @@ def test_a_field_that_nothing_reads_is_accepted_with_a_warning_where_it_is_not_o
     assert '"tests" is accepted but not carried out' in tests
 
 
+@pytest.mark.parametrize(
+    ("configs", "want"),
+    [
+        (
+            {"scheduler_settings": {"scheduler_typ": "kueue"}, "queue_settings": {"own_queues": True}},
+            ("configs.scheduler_settings.scheduler_typ", "unknown_field"),
+        ),
+        (
+            {"scheduler_settings": {"scheduler_typ": "kueue"}, "queue_settings": {"local_queues": ["a"]}},
+            ("configs.scheduler_settings.scheduler_typ", "unknown_field"),
+        ),
+        ({"kubeconfig": 5, "context": "c"}, ("configs.kubeconfig", "string_type")),
+        (
+            {"queue_settings": {"node_pool": 5, "node_pool_label": "a/b"}},
+            ("configs.queue_settings.node_pool", "string_type"),
+        ),
+    ],
+)
+def test_no_fault_follows_from_a_field_of_a_backend_that_cannot_be_read(admin, configs, want):
+    status, reply = post(admin, "a", configs)
+    assert (status, faults(reply)) == (400, {want})
+
+
 @pytest.mark.parametrize("scheduler", ["kai", "kubernetes", "kueue"])
 def test_a_backend_follows_gangs_of_others_if_somebody_says_so(admin, scheduler):
     kind = {"scheduler_settings": {"scheduler_type": scheduler}}

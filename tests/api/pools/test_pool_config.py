@@ -313,6 +313,12 @@ def test_no_fault_follows_from_a_field_that_cannot_be_read(put, kai):
     )
 
 
+def test_a_document_of_nothing_but_mistyped_fields_is_refused_soon(put, kai):
+    """To leave each out of what is checked takes no look at all the others."""
+    status, reply = put("pool/train", {**POOL, **dict.fromkeys(map(str, range(50_000)), 1)})
+    assert (status, {code for _, code in faults(reply)}) == (400, {"unknown_field", "too_many_faults"})
+
+
 def test_of_many_pools_none_is_saved_when_one_is_wrong(put, kai):
     status, reply = put("pool", {"a": POOL, "b": {**POOL, "topology_keys": [{"key": "!", "label": "x"}]}})
     assert status == 400

@@ -50,6 +50,14 @@ def test_a_write_is_refused_where_somebody_else_wrote_meanwhile(admin, put):
     assert put("workflow", {}, HTTP_IF_MATCH=admin.get("/api/configs/workflow")["ETag"])[0] == 200
 
 
+def test_no_fault_follows_from_a_mistyped_limit(put):
+    status, reply = put("workflow", {"max_exec_timout": "90d", "default_exec_timeout": "90d"})
+    assert (status, [(fault["path"], fault["code"]) for fault in reply["details"]]) == (
+        400,
+        [("configs.max_exec_timout", "unknown_field")],
+    )
+
+
 def test_a_dry_run_shows_what_would_be(admin):
     answer = admin.patch(
         "/api/configs/workflow?dry_run=True", {"configs_dict": {"max_num_tasks": 7}}, format="json"
