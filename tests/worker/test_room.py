@@ -700,6 +700,17 @@ def test_a_condition_that_the_service_writes_itself_makes_no_group_due(world, ty
     assert fresh(group).notifications - before == due
 
 
+def test_a_gang_that_somebody_calls_unready_is_called_ready_again(world):
+    queued_gang(world)
+    admit(world, "n-1", "n-2")
+    world.settle()
+    status = workload(world)["status"]
+    conditions = [c | {"status": "False"} if c["type"] == "PodsReady" else c for c in status["conditions"]]
+    write_status(world, {**status, "conditions": conditions})
+    world.settle()
+    assert ready(world) == ["True"]
+
+
 def test_a_worker_that_may_not_call_it_ready_says_so_once_and_the_gang_runs(world):
     group = queued_gang(world)
     world.cluster.fail(RequestForbidden("no status for you"), verb="patch", kind=WORKLOAD, times=9)

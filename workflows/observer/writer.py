@@ -140,7 +140,7 @@ def write(cluster: str, batch: Batch) -> int:
         )
         named_groups = _write_events(cluster, batch.events, now, tasks=tasks, homes=homes)
         _note(cluster, batch, now, moved=nodes.moved or is_configured_anew)
-        owners = _owners(cluster, [obj for obj in objects if obj not in echoes], homes)
+        owners = _owners(cluster, [obj for obj in objects if obj.uid not in echoes], homes)
         owners -= _losing_pods(cluster, [pod for pod in batch.pods if pod.group_uuid in owners], homes)
         groups = owners | named_groups | _on_nodes(cluster, nodes.health)
         if groups:
@@ -163,22 +163,26 @@ def _owners(cluster: str, objects: Sequence[PodSeen | ObjectSeen], homes: Mappin
     return {obj.group_uuid for obj in objects if _is_home(homes.get(obj.group_uuid), cluster, obj.namespace)}
 
 
-def _echoes(cluster: str, objects: Sequence[ObjectSeen]) -> list[ObjectSeen]:
-    """The pod groups that differ from their rows only in what the service itself has written to them."""
+def _echoes(cluster: str, objects: Sequence[ObjectSeen]) -> set[str]:
+    """The uids of pod groups that differ from their rows only in what the service itself writes to them."""
     own = frozenset[str]().union(*(s.admission.own_conditions for s in installed().values() if s.admission))
-    written = [obj for obj in objects if not own.isdisjoint(map(_type, _conditions(obj.digest)))]
+    written = [
+        obj
+        for obj in objects
+        if any(_type(entry) in own and entry.get("status") == "True" for entry in _conditions(obj.digest))
+    ]
     if not written:
-        return []
+        return set()
     rows = ObservedObject.objects.filter(cluster_id=cluster, group_uuid__in={o.group_uuid for o in written})
     before = {
         uid: (deleting, _without(own, digest))
         for uid, deleting, digest in rows.values_list("uid", "deleting", "digest")
     }
-    return [
-        obj
+    return {
+        obj.uid
         for obj in written
         if not obj.absent and before.get(obj.uid) == (obj.deleting, _without(own, obj.digest))
-    ]
+    }
 
 
 def _conditions(digest: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
