@@ -70,6 +70,7 @@ def test_a_domain_is_ready_only_once_every_task_with_a_claim_has_a_node(world, r
     for pod in later:
         unbound = {**pod["spec"], "nodeName": ""}
         world.cluster.put(POD, pod | {"spec": unbound, "status": {**pod["status"], "phase": "Pending"}})
+    assert report(node_0="NotReady") is None
     assert report(node_0="Ready") is None
     for pod in later:
         world.cluster.put(POD, pod)

@@ -33,8 +33,9 @@ from workflows.services.changes import Change, DomainOfPods, NewMembership, Node
 def record_domain_health(turn: Turn) -> Turn:
     """Keep the condition NVLinkReady; its first True and every change after that are events.
 
-    It becomes True once every task with a claim has a node: a scheduler binds a gang pod by pod. It is looked
-    at again when a node has just left the domain, or when that was deleted. Raises ClusterError.
+    It begins once every task with a claim has a node, since a scheduler binds a gang pod by pod, or when the
+    domain is deleted. It is looked at again when a node has just left the domain, or when that was deleted.
+    Raises ClusterError.
     """
     view = turn.view
     tasks = _channel_tasks(view, turn.observed) if view.placement.nvlink else []
@@ -47,12 +48,11 @@ def record_domain_health(turn: Turn) -> Turn:
         changes.append(NewMembership(members))
         changes += _faults(view, members)
     condition = health.condition
-    is_new = conditions.differs(view.row.conditions, condition) and (
-        bool(health.unready) or not claims_channels(_unplaced(turn))
-    )
+    before = conditions.status_of(view.row.conditions, NVLINK_READY)
+    begins = before or health.is_deleted or not claims_channels(_unplaced(turn))
+    is_new = bool(begins) and conditions.differs(view.row.conditions, condition)
     if is_new:
         changes.append(condition)
-        before = conditions.status_of(view.row.conditions, NVLINK_READY)
         is_news = before != condition.status and (before or not health.unready)
         if health.is_deleted or (is_news and not health.is_unknown):
             changes.append(_note(view, health))
