@@ -90,8 +90,9 @@ def delete_backend(*, name: str, change: ConfigChange, force: bool) -> None:
             )
         if not force and (left := usage().unreleased_groups(backend.pk)):
             work = f"{count_of(left, 'task group')} that {agree(left, 'is', 'are')} not released"
+            cancel = f"cancel {agree(left, 'it', 'them')}"
             raise Conflict(
-                f'Backend "{name}" has {work}: wait, cancel, or force the deletion, which ends no work.'
+                f'Backend "{name}" has {work}: wait, {cancel}, or force the deletion, which ends no work.'
             )
         record(config_type=BACKEND, name=name, content=None, change=change)
         backend.deleted_at = timezone.now()
@@ -293,9 +294,10 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     )
     moved = probe and probe.reachable and backend.cluster_id not in (None, probe.cluster_uid)
     if moved and (left := usage().unreleased_groups(backend.pk)):
+        work = f"{count_of(left, 'task group')} in the current one {agree(left, 'is', 'are')} not released"
         message = (
-            f"This leads to another cluster, and {left} task groups in the current one are not released: "
-            "wait for them, or register another backend."
+            f"This leads to another cluster, and {work}: wait for {agree(left, 'it', 'them')}, or register "
+            "another backend."
         )
         faults.append(Fault(("kubeconfig",), "another_cluster", message))
     return faults

@@ -169,9 +169,10 @@ def _quarantine_condition(cluster: Cluster) -> list[Condition]:
 
 
 def _another_cluster(backend: Backend, left: int) -> Condition:
+    work = f"{count_of(left, 'task group')} {agree(left, 'is', 'are')} not released"
     message = (
-        f"The address now leads to another cluster than {backend.cluster_id}, where {left} task groups are "
-        "not released: point it back, or wait for them."
+        f"The address now leads to another cluster than {backend.cluster_id}, where {work}: point it back, "
+        f"or wait for {agree(left, 'it', 'them')}."
     )
     return Condition(type="Reachable", status="False", reason="AnotherCluster", message=message)
 

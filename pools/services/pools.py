@@ -6,7 +6,7 @@ replaced, never edited in place, because a reorder has no valid intermediate ste
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from pools import conditions, selectors
 from pools.checks.backend import check_shard
@@ -57,6 +57,8 @@ class _Draft:
     document: shape.PoolDocument | None = None
     backend: Backend | None = None
     before: dict[str, Any] | None = None
+    unread: Sequence[Fault] = ()
+    """Faults of fields that could not be read."""
 
 
 def put_pools(*, documents: Mapping[str, Any], change: ConfigChange) -> Saved[list[Pool]]:
@@ -103,7 +105,7 @@ def delete_pool(*, name: str, change: ConfigChange, force: bool) -> None:
         pool = locked_pool(name)
         expect(pool, change)
         if not force and (living := usage().live_workflows(name)):
-            raise Conflict(f"{unended(name, living)} deletion, which ends no work.")
+            refuse_unended(name, living, act="deletion, which ends no work")
         record(config_type=POOL, name=name, content=None, change=change)
         enqueue("pools.sync_backend", pool.backend_id)
         pool.delete()
@@ -131,10 +133,11 @@ def locked_pool(name: str) -> Pool:
     return pool
 
 
-def unended(name: str, living: int) -> str:
-    """The beginning of a refusal for a pool whose work has not ended."""
+def refuse_unended(name: str, living: int, *, act: str) -> NoReturn:
+    """Raise Conflict for a pool whose work has not ended."""
     work = f"{count_of(living, 'workflow')} that {agree(living, 'has', 'have')} not ended"
-    return f'Pool "{name}" has {work}: wait, cancel, or force the'
+    cancel = f"cancel {agree(living, 'it', 'them')}"
+    raise Conflict(f'Pool "{name}" has {work}: wait, {cancel}, or force the {act}.')
 
 
 def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]]:
@@ -162,10 +165,10 @@ def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]
 def _read(draft: _Draft) -> list[Fault]:
     faults = check_name(draft.name, path=("name",)) if draft.pool is None else []
     faults += _wrong_name(draft)
-    draft.document, unread = read(shape.PoolDocument, draft.written, path=(), read_only=shape.READ_ONLY)
-    faults += unread
+    draft.document, draft.unread = read(shape.PoolDocument, draft.written, path=(), read_only=shape.READ_ONLY)
+    faults += draft.unread
     if draft.document is not None:
-        faults += beside(unread, check_pool(draft.document))
+        faults += beside(draft.unread, check_pool(draft.document))
         targets = [target.model_dump() for target in draft.document.notify]
         if draft.pool is None or targets != draft.pool.notify:
             faults += target_faults(targets, path=("notify",), of_user=False)
@@ -216,7 +219,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend], change: ConfigChange)
         share_before={} if moved or draft.pool is None else draft.pool.resources.get("gpu") or {},
     )
     faults += _other_shard(draft.document, backend)
-    return [_below(fault, draft.path) for fault in faults]
+    return [_below(fault, draft.path) for fault in beside(draft.unread, faults)]
 
 
 def _other_shard(document: shape.PoolDocument, backend: Backend) -> list[Fault]:
@@ -248,7 +251,7 @@ def _unfit(draft: _Draft, templates: Templates) -> list[Fault]:
         },
         templates=templates,
     )
-    return [_below(fault, draft.path) for fault in faults]
+    return [_below(fault, draft.path) for fault in beside(draft.unread, faults)]
 
 
 def _living_backends() -> list[str]:

@@ -18,7 +18,7 @@ from pools.checks.names import check_name
 from pools.documents import pool as shape
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Pool
-from pools.services.pools import locked_pool, put_pool, unended
+from pools.services.pools import locked_pool, put_pool, refuse_unended
 from pools.services.recording import (
     ConfigChange,
     Saved,
@@ -30,7 +30,7 @@ from pools.services.recording import (
     refuse_unless_may_read,
     refuse_unless_may_use,
 )
-from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound, Notice
+from scheduling.errors import Fault, InvalidSpec, NotFound, Notice
 from web.models import Profile
 
 POOL = ConfigRevision.Type.POOL
@@ -51,7 +51,7 @@ def rename_pool(*, name: str, new_name: str, change: ConfigChange, force: bool) 
             refuse_unless_may_read(change, new_name)
         living = usage().live_workflows(name)
         if living and not force:
-            raise Conflict(f"{unended(name, living)} rename, which leaves work under the old name.")
+            refuse_unended(name, living, act="rename, which leaves work under the old name")
         pool.name = new_name
         pool.revision = record(
             config_type=POOL, name=new_name, content=shape.document_of(pool), change=change
