@@ -38,9 +38,9 @@ def owned_capabilities(scheduler_type: str) -> frozenset[Capability]:
     return queues.owned_capabilities if queues else frozenset()
 
 
-def counts_by_flavor(backend: Backend) -> bool:
-    """Whether queues that its gangs join count use in each flavor by itself."""
-    scheduler = installed().get(backend.scheduler_type)
+def counts_by_flavor(scheduler_type: str, *, backend: Backend) -> bool:
+    """Whether queues that this scheduler's gangs join on a backend count use in each flavor by itself."""
+    scheduler = installed().get(scheduler_type)
     queues = scheduler.joined_queues if scheduler else None
     version = SchedulerVersion.parse_known(version_of(backend))
     return queues is not None and queues.counts_by_flavor(version)

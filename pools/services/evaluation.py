@@ -152,7 +152,7 @@ def _evaluated(pool: Pool, objects: ClusterObjects, installation: UUID) -> Evalu
         topologies=topologies,
         joins=joins,
         queue=queue,
-        counts_by_flavor=counts_by_flavor(pool.backend),
+        counts_by_flavor=counts_by_flavor(pool.backend.scheduler_type, backend=pool.backend),
         hides_unlabelled=traits_of(pool.backend.scheduler_type).hides_unlabelled,
     )
 

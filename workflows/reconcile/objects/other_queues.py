@@ -55,7 +55,8 @@ def follow_other_queues(turn: Turn) -> Turn:
 
 
 def _counts_by_flavor(view: GroupView) -> bool:
-    return queues_of(view.backend).own and counts_by_flavor(view.backend)
+    scheduler_type = view.placement.terms.scheduler_type
+    return queues_of(view.backend).own and counts_by_flavor(scheduler_type, backend=view.backend)
 
 
 def _left_out(view: GroupView) -> tuple[str, ...]:
