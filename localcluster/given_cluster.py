@@ -30,13 +30,15 @@ def register(running: stack.Running, options: stack.Options, *, progress: Callab
     """Create the namespace and register the cluster over REST."""
     if trouble := ensure_namespace(running.kubeconfig, options.backend_namespace):
         progress(f"namespace {options.backend_namespace} could not be made: {trouble}")
+    client = Rest(api_url=running.api_url, token=running.token)
+    backends = {backend["name"] for backend in client.get("/api/configs/backend")["backends"]}
+    description = {} if NAME in backends else {"description": f"the cluster of {running.kubeconfig}"}
     document = {
-        "description": f"the cluster of {running.kubeconfig}",
+        **description,
         "kubeconfig": str(running.kubeconfig),
         "k8s_namespace": options.backend_namespace,
         "scheduler_settings": {"scheduler_type": options.backend_scheduler},
     }
-    client = Rest(api_url=running.api_url, token=running.token)
     client.post(f"/api/configs/backend/{NAME}", {"configs": document})  # its other fields stay
 
 

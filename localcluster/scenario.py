@@ -181,7 +181,7 @@ def prepare(
 def configure(
     running: stack.Running, *, places: Mapping[str, Place] = PLACES, progress: Callable[[str], None]
 ) -> None:
-    """Create the backends and the pools that are missing over REST: others are their administrators'."""
+    """Create over REST the backends and pools that are missing; the others are their administrator's."""
     progress("creating the backends and the pools")
     client = Rest(api_url=running.api_url, token=running.token)
     backends = {backend["name"] for backend in client.get("/api/configs/backend")["backends"]}
@@ -192,7 +192,7 @@ def configure(
     for name, place in missing.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
     _wait_known(client, missing)
-    if "native" not in backends:
+    if "native" in {place.backend for place in missing.values()}:
         _wait_tried(client)
 
 
