@@ -47,6 +47,23 @@ def test_no_index_is_the_beginning_of_another():
         assert cursor.fetchall() == []
 
 
+_WITHOUT_INDEX = """
+    SELECT key.conrelid::regclass::text, key.conname FROM pg_constraint AS key
+     WHERE key.contype = 'f' AND key.conrelid::regclass::text = ANY(%s)
+       AND NOT EXISTS (SELECT FROM pg_index AS i
+                        WHERE i.indrelid = key.conrelid AND i.indkey[0] = key.conkey[1] AND i.indpred IS NULL)
+"""
+
+
+@pytest.mark.django_db
+def test_every_foreign_key_begins_an_index():
+    """Whoever deletes a row looks for those that name it."""
+    tables = [model._meta.db_table for app in RELEASED for model in apps.get_app_config(app).get_models()]
+    with connection.cursor() as cursor:
+        cursor.execute(_WITHOUT_INDEX, [tables])
+        assert cursor.fetchall() == []
+
+
 @pytest.mark.parametrize("app", APPS)
 def test_the_head_file_names_the_newest_migration(app):
     newest = max(p.stem for p in (MIGRATIONS / app).glob("0*.py"))
