@@ -541,7 +541,7 @@ def _deletion(reply: Obj) -> Deletion:
 
 
 def _created(body: bytes) -> tuple[WriteResult, str]:
-    head = _HEAD.match(body)  # the rest, of thousands of objects, is read for nothing
+    head = _HEAD.match(body)  # to decode the rest of thousands of objects would be for nothing
     return WriteResult.DONE, head[1].decode() if head else str(decode(body)["metadata"]["uid"])
 
 

@@ -239,7 +239,7 @@ class TaskGroup(models.Model):
 
     next_reconcile_at = models.DateTimeField(null=True, help_text="When it is due; null: on notification.")
     notifications = models.PositiveBigIntegerField(
-        default=0, help_text="That something may be due, since its last lease was taken."
+        default=0, help_text="How often it was notified since its last lease was taken."
     )
     failures = models.PositiveIntegerField(default=0, help_text="Reconciliations in a row that failed.")
     lease_token = models.UUIDField(null=True)

@@ -196,7 +196,7 @@ class Migration(migrations.Migration):
                 ('touched_cluster', models.BooleanField(default=False, help_text='Whether a create may have been sent.')),
                 ('released_at', models.DateTimeField(null=True)),
                 ('next_reconcile_at', models.DateTimeField(help_text='When it is due; null: on notification.', null=True)),
-                ('notifications', models.PositiveBigIntegerField(default=0, help_text='That something may be due, since its last lease was taken.')),
+                ('notifications', models.PositiveBigIntegerField(default=0, help_text='How often it was notified since its last lease was taken.')),
                 ('failures', models.PositiveIntegerField(default=0, help_text='Reconciliations in a row that failed.')),
                 ('lease_token', models.UUIDField(null=True)),
                 ('lease_until', models.DateTimeField(null=True)),

@@ -219,7 +219,7 @@ class AdmissionBeforePods(Protocol):
     """
 
     own_conditions: frozenset[str]
-    """The types of the conditions that ``ready`` writes; nothing follows from them but that it has."""
+    """The types of the conditions that ``ready`` writes; the service concludes nothing else from them."""
 
     def pod_group_name(self, group: UUID, *, generation: int, form: GangForm) -> str:
         """The name of the pod group that is rendered for a generation of the gang in this form."""

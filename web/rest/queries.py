@@ -119,6 +119,7 @@ class Query(StrictForm):
         """The parameters of a request. Raises ValidationError naming every one that is wrong."""
         fields = _empty(cls).fields
         parameters = request.query_params
+        # the last would win in silence: dry_run=True&dry_run=False must not submit
         repeated = [
             name
             for name in parameters
@@ -126,7 +127,6 @@ class Query(StrictForm):
             and name in fields
             and not isinstance(fields[name], serializers.ListField)
         ]
-        # the last would win in silence: dry_run=True&dry_run=False must not submit
         errors = [ErrorDetail("It is given more than once.", code="repeated")]
         values = {
             name: parameters.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
@@ -138,7 +138,7 @@ class Query(StrictForm):
     @classmethod
     def without_body(cls, request: Request) -> dict[str, Any]:
         """The parameters of a request that changes something and has no body. Raises as ``of`` does."""
-        refuse_body(request, parameters=tuple(cls().fields))
+        refuse_body(request, parameters=tuple(_empty(cls).fields))
         return cls.of(request)
 
 

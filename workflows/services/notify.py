@@ -9,8 +9,8 @@ A message costs a worker about as much as a small step of a group. So where many
 at once, a message names several of them: the first as its argument, the others in a header. A few
 groups get a message each, so that several threads take them. A group that was notified and is due since gets
 none: whoever notified it sent one, or left it to the sweep, and of a crowd that waits for workers each would
-get several. Nobody sent one for a group that is due by its time alone, so it gets one. So does a group that
-has been due for ``OVERDUE_SECONDS`` if no sweep has run for as long: beat is away.
+get several. For a group that is due by its time alone nobody may have sent one, so it gets one. So does a
+group that has been due for ``OVERDUE_SECONDS`` if no sweep has run for as long: beat is away.
 """
 
 from collections import defaultdict
@@ -61,7 +61,7 @@ def mark_due(group_ids: Iterable[UUID]) -> None:
     """Make groups due at once, and notify workers when the transaction has committed.
 
     A group under a lease gets no message, since the release of its lease sees the notification and sends one;
-    nor does a group that was notified since its last lease, as long as sweeps find it.
+    nor does a group that was notified since its last lease and is due, as long as sweeps find it.
     """
     values: dict[str, Any] = {"groups": list(group_ids), "overdue": OVERDUE_SECONDS}
     with connection.cursor() as cursor:

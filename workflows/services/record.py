@@ -105,7 +105,8 @@ _DUE_IN_BATCH = f"""
 """  # noqa: S608 -- constants
 _POSTPONE = """
     UPDATE workflows_taskgroup
-       SET failures = failures + 1, next_reconcile_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+       SET failures = failures + 1, notifications = 0,
+           next_reconcile_at = clock_timestamp() + make_interval(secs => %(seconds)s)
      WHERE uuid = %(group)s AND released_at IS NULL
 """
 
