@@ -254,7 +254,7 @@ class _Builder:
     def take_all(self, events: Iterable[Any]) -> None:
         """Assemble events; nearly all the time of a long text is spent in here, event by event.
 
-        What most events are, a short word without anything special, is assembled right here.
+        Most are short words without anything special: those are assembled right here.
         """
         handlers, stack, words = self._handlers, self._stack, self._scalars.words
         scalar, most_values, most_entries = yaml.ScalarEvent, self._most_values, self._most_entries

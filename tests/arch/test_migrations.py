@@ -28,6 +28,14 @@ def test_every_model_change_has_its_migration():
     assert "No changes detected" in out.getvalue()
 
 
+def rows_about_tables(statement):
+    """The rows of a statement about the tables of our own."""
+    tables = [model._meta.db_table for app in RELEASED for model in apps.get_app_config(app).get_models()]
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [tables])
+        return cursor.fetchall()
+
+
 _REPEATED = """
     SELECT less.indexrelid::regclass::text
       FROM pg_index AS less JOIN pg_index AS more ON more.indrelid = less.indrelid
@@ -41,10 +49,7 @@ _REPEATED = """
 @pytest.mark.django_db
 def test_no_index_is_the_beginning_of_another():
     """Each is written with every row, and weighed for every statement."""
-    tables = [model._meta.db_table for app in RELEASED for model in apps.get_app_config(app).get_models()]
-    with connection.cursor() as cursor:
-        cursor.execute(_REPEATED, [tables])
-        assert cursor.fetchall() == []
+    assert rows_about_tables(_REPEATED) == []
 
 
 _WITHOUT_INDEX = """
@@ -58,10 +63,7 @@ _WITHOUT_INDEX = """
 @pytest.mark.django_db
 def test_every_foreign_key_begins_an_index():
     """Whoever deletes a row looks for those that name it."""
-    tables = [model._meta.db_table for app in RELEASED for model in apps.get_app_config(app).get_models()]
-    with connection.cursor() as cursor:
-        cursor.execute(_WITHOUT_INDEX, [tables])
-        assert cursor.fetchall() == []
+    assert rows_about_tables(_WITHOUT_INDEX) == []
 
 
 @pytest.mark.parametrize("app", APPS)

@@ -63,12 +63,15 @@ class StrictForm(serializers.Serializer[Any]):
             return super().to_internal_value(data)
 
     def _unknown(self, data: Mapping[str, Any]) -> FieldErrors:
+        unknown = sorted(data.keys() - self.fields.keys())[:20]
+        if not unknown:
+            return {}
         fields = list(self.fields)
         which = f"accepted are {', '.join(fields)}" if fields else "none is accepted"
         message = f"There is no such field; {which}."
         return {
             name[:80]: [ErrorDetail(message + did_you_mean(name, fields), code="unknown_field")]
-            for name in sorted(data.keys() - self.fields.keys())[:20]
+            for name in unknown
         }
 
 

@@ -71,8 +71,8 @@ def test_a_page_says_each_fault_of_its_address_once_and_in_the_alert(browser, qu
     (alert,) = re.findall(r'<(\w+) role="alert">(.*?)</\1>', answer.content.decode(), re.DOTALL)
     names = [pair[:2] for pair in query.split("&")]
     want = sorted(f"{name} : There is no such field; accepted are status" for name in names)
-    said = re.findall(r"\w+ : There is no such field; accepted are status", words(alert[1]))
-    assert (answer.status_code, said) == (400, want)
+    sentences = re.findall(r"\w+ : There is no such field; accepted are status", words(alert[1]))
+    assert (answer.status_code, sentences) == (400, want)
     assert text(answer).count("There is no such field") == len(names)
 
 

@@ -512,8 +512,8 @@ def test_exit_codes_that_try_no_task_again_are_a_warning(submit, pool, retries, 
     workflow = gang(2)
     workflow["groups"][0]["tasks"][1]["exitActions"] = {"RESCHEDULE": "75"}
     warnings = accepted(submit(workflow))["warnings"]
-    said = [text for text in warnings if 'Exit codes of "worker-1" say RESCHEDULE' in text]
-    assert len(said) == warned
+    notices = [text for text in warnings if 'Exit codes of "worker-1" say RESCHEDULE' in text]
+    assert len(notices) == warned
 
 
 def test_a_level_that_no_node_carries_is_a_warning(submit, pool):
